@@ -1,13 +1,13 @@
 """Coverage, bias and false discoveries of whole releases, by what their columns are like.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/families.py covariance|asinh|copula [--draws 100] [--families ...]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/families.py covariance|copula [--draws 100] [--families ...]
         [--columns 10 30] [--rows 1000 10000] [--mu 1 3]
 
 Every draw publishes a new table and learns from the file, as the commands do. Its rows are functions of normal
 variables with about p/2 links of .3 and p/6 of .15, along a chain.
-What is estimated is, exactly: of `covariance`, the partial correlations of the columns; of `asinh`, those after the
-transform that the file states; of `copula`, those of the normal variables, but of a column that stays as its scores
-(one with rare ones) those of the scores. Bounds are declared for whole numbers alone.
+What is estimated is, exactly: of `covariance`, the partial correlations of the columns; of `copula`, those of the
+normal variables, but of a column that stays as its scores (one with rare ones) those of the scores. Bounds are declared
+for whole numbers alone.
 
 For each cell: the share of 95 % intervals that hold the true value, of links and of all other pairs; for targets above
 .2, the mean of estimate less truth, in standard errors; false discoveries of the list at 5 %; draws without intervals.
@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dp_bundle import Bundle, DpGraphError, open_bundle
-from dp_bundle.manifest.columns import Asinh
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
 from dp_learn.covariance.scores import kept_steps
@@ -71,14 +70,13 @@ def columns_of(family: str, p: int) -> list[str]:
     return [MIXED[place % len(MIXED)] for place in range(p)] if family == "mixed" else [family] * p
 
 
-def section(family: str, *, asinh: bool) -> dict[str, Any]:
+def section(family: str) -> dict[str, Any]:
     """Return what a policy says of a column."""
-    change = {"transform": "asinh"} if asinh and family in ("t4", "lognormal", "exponential", "counts") else {}
     if family.startswith("event"):
         return {"kind": "boolean"}
     if family in ("likert", "counts"):
-        return {"kind": "integer", "bounds": [1, 5] if family == "likert" else [0, 60]} | change
-    return {"kind": "continuous"} | change
+        return {"kind": "integer", "bounds": [1, 5] if family == "likert" else [0, 60]}
+    return {"kind": "continuous"}
 
 
 def latent_correlations(p: int) -> tuple[Floats, NDArray[np.bool_]]:
@@ -120,20 +118,14 @@ def targets(bundle: Bundle, families: list[str], correlations: Floats, known: di
     weak = {*kept_steps(bundle, ())}
     found = []
     for column, family in zip(bundle.release.columns, families, strict=True):
-        change, made = FAMILIES[family], column.transform
-        key: tuple[Any, ...] = (family,)
-        if made is not None and not isinstance(made, Asinh):
+        change = FAMILIES[family]
+        key: tuple[str, ...] = (family,)
+        if column.transform is not None:
             key = (family, "scores") if column.name in weak else ("gaussian",)
             change = (lambda z, f=change: stats.rankdata(f(z))) if column.name in weak else FAMILIES["gaussian"]
-        elif isinstance(made, Asinh):
-            key = (family, made.center, made.scale)
-            change = lambda z, f=change, m=made: np.arcsinh((f(z) - m.center) / m.scale)  # noqa: E731
-        if len(key) > 2:
-            found.append(coefficients(change))
-        else:
-            if key not in known:
-                known[key] = coefficients(change)
-            found.append(known[key])
+        if key not in known:
+            known[key] = coefficients(change)
+        found.append(known[key])
     series = np.array(found)
     powers = correlations[..., None] ** np.arange(1, _TERMS + 1)
     full: Floats = np.einsum("ik,jk,ijk->ij", series, series, powers)
@@ -151,7 +143,7 @@ def draw(
     rng = np.random.default_rng([seed, p, n_rows])
     normal = rng.normal(size=(n_rows, p)) @ np.linalg.cholesky(correlations).T
     table = pd.DataFrame({f"x{place}": FAMILIES[each](normal[:, place]) for place, each in enumerate(families)})
-    sections = {f"x{place}": section(each, asinh=kind == "asinh") for place, each in enumerate(families)}
+    sections = {f"x{place}": section(each) for place, each in enumerate(families)}
     for name, stated in sections.items():
         table[name] = table[name].astype({"boolean": bool, "integer": "int64"}.get(stated["kind"], float))
 
@@ -190,7 +182,7 @@ def draw(
 def main() -> None:
     """Print a line for each cell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["covariance", "asinh", "copula"])
+    parser.add_argument("kind", choices=["covariance", "copula"])
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--families", nargs="*", default=[*FAMILIES, "mixed"])
     parser.add_argument("--columns", nargs="*", type=int, default=[10, 30])

@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import ParameterError
+from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments
-from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, released
+from dp_publish.covariance.mechanisms.eigenvectors import DOWN, Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.spectral import DOWN, SpectralMechanism, Tools
+from dp_publish.covariance.mechanisms.spectral import float_tools, with_fixed_signs
 from dp_publish.covariance.mechanisms.wishart import Wishart, check_epsilon_and_delta
+from dp_publish.sampling.bingham import sample_bingham
 from dp_publish.sampling.keystream import Keystream
 
 Floats = NDArray[np.float64]
@@ -87,7 +89,7 @@ class UniformEigenvectors(Eigenvectors):
         return np.ones(max(len(eigenvalues) - 1, 1))
 
 
-class _Printed(SpectralMechanism):
+class _Printed(Eigenvectors):
     @property
     def sensitivity(self) -> float:
         return 2 * self.scaling.square
@@ -100,7 +102,7 @@ class _Printed(SpectralMechanism):
         return np.clip(noisy, 0.0, most)
 
 
-class PrintedEigenvectors(_Printed, Eigenvectors):
+class PrintedEigenvectors(_Printed):
     """The form of Amin et al. (2019), which pays for the last vector and shrinks nothing."""
 
     def shares(self, eigenvalues: Floats) -> Floats:
@@ -120,18 +122,20 @@ class PrintedUniformEigenvectors(PrintedEigenvectors):
         return np.ones(len(eigenvalues))
 
 
-class PrintedKapralovTalwar(_Printed, SpectralMechanism):
-    """Kapralov & Talwar's (2013): every vector is drawn from the whole sphere, and lambda_i u_i u_i^T is subtracted."""
+class PrintedKapralovTalwar(_Printed):
+    """Kapralov & Talwar's (2013), insecurely alone: vectors of the whole sphere, lambda_i u_i u_i^T subtracted."""
 
-    def put_together(self, eigenvalues: Floats, tools: Tools) -> tuple[Floats, Floats]:
+    def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return the sum of what was subtracted, which nothing shrinks."""
-        d = len(eigenvalues)
+        eigenvalues, step = self.noisy_eigenvalues(moments, float_tools(moments, rng))
+        d, square = len(eigenvalues), moments.scaling.square
         kappa = self.exponent * self.row_epsilon / (2 * d) * DOWN
         total = np.zeros((d, d))
         for eigenvalue in eigenvalues:
-            u = tools.vector(np.eye(d), total, kappa)
+            spectrum, vectors = np.linalg.eigh(moments.matrix / square - total)
+            u = with_fixed_signs(vectors) @ sample_bingham(kappa * spectrum, rng)
             total = total + eigenvalue * np.outer(u, u)
-        return total, total
+        return released(self, 0.5 * (total + total.T) * square, moments, MatrixNoise(step), total * square)
 
 
 def degrees_printed(n_coordinates: int, epsilon: float, delta: float) -> int:

@@ -80,8 +80,6 @@ MEANINGS = {
     "columns.weight": "of rows: this column's part of a row's mu^2, in proportion to the other columns' weights",
     "columns.center": "publicly known middle, with scale, for two rounds",
     "columns.scale": "publicly known standard deviation, with center",
-    "columns.transform": "publish asinh((x - center) / scale) of the values x, in a covariance release of two rounds: "
-    "for long tails; center and scale are those found privately, or declared",
     "columns.spread": "the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
     "what independent cases have); it changes no noise",
     "columns.kind": "the column's type decides if it is not given, and text is left out",

@@ -11,7 +11,7 @@ import pytest
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance import calibration as moments
 from dp_publish.covariance import exact_moments
-from dp_publish.covariance.mechanisms import gaussian, spectral, wishart_difference
+from dp_publish.covariance.mechanisms import eigenvectors, gaussian, spectral, wishart_difference
 from dp_publish.covariance.mechanisms.base import DyadicGrid
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.policy import coded_columns
@@ -167,8 +167,8 @@ def _one_degree_less(patch: pytest.MonkeyPatch) -> None:
 
 
 def _four_times_the_preference(patch: pytest.MonkeyPatch) -> None:
-    honest = spectral.SpectralMechanism.exponent
-    patch.setattr(spectral.SpectralMechanism, "exponent", property(lambda self: 4 * honest.fget(self)))
+    honest = eigenvectors.Eigenvectors.exponent
+    patch.setattr(eigenvectors.Eigenvectors, "exponent", property(lambda self: 4 * honest.fget(self)))
 
 
 def _exact_eigenvalues(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_bundle.data.margins import Scores
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds import margins, steps
 
@@ -49,15 +48,15 @@ def _cells_of_the_data(patch: pytest.MonkeyPatch) -> None:
 
 
 def _scores_with_jitter(patch: pytest.MonkeyPatch) -> None:
-    honest, rng = two_round.on_scale, np.random.default_rng()
+    honest, rng = two_round.to_scores, np.random.default_rng()
 
-    def on_scale(values: np.ndarray, maps: Any) -> np.ndarray:
+    def to_scores(values: np.ndarray, maps: Any) -> np.ndarray:
         mapped = honest(values, maps)
-        for place, given in maps.items():
-            mapped[:, place] += rng.uniform(-0.1, 0.1, len(mapped)) * isinstance(given, Scores)
+        for place in maps:
+            mapped[:, place] += rng.uniform(-0.1, 0.1, len(mapped))
         return mapped
 
-    patch.setattr(two_round, "on_scale", on_scale)
+    patch.setattr(two_round, "to_scores", to_scores)
 
 
 def _gaps_in_no_cell(patch: pytest.MonkeyPatch) -> None:

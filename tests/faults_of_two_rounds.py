@@ -1,10 +1,8 @@
 """Faults of a release in two rounds, each planted in one of its steps."""
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -197,22 +195,6 @@ def _choices_for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(two_round, "share_out", share_out)
 
 
-def _center_of_asinh_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round._mapped_rows
-
-    def rows_on_scale(rows: Any, transforms: dict[int, tuple[float, float]]) -> Any:
-        for index, (_, scale) in list(transforms.items()):
-            column = np.concatenate(rows(partial(_column, index=index), operator.add))
-            transforms[index] = float(np.nanmedian(column)), scale
-        return honest(rows, transforms)
-
-    patch.setattr(two_round, "_mapped_rows", rows_on_scale)
-
-
-def _column(batches: Any, *, index: int) -> list[np.ndarray]:
-    return [values[:, index].copy() for values in batches]
-
-
 def _entity_cap_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(two_round.TwoRound, "row_mu", property(lambda self: self.strength.mu))
 
@@ -237,6 +219,5 @@ FAULTS_OF_TWO_ROUNDS: dict[str, Plant] = {
     "rows are clipped after they are shortened": _clipped_after_the_radius,
     "both rounds draw the same random bits": _rounds_share_random_bits,
     "what is chosen privately costs nothing": _choices_for_nothing,
-    "the transform's center is not paid for": _center_of_asinh_for_nothing,
     "two rounds ignore the entity cap": _entity_cap_ignored,
 }

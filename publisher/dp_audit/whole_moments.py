@@ -13,8 +13,8 @@ guesses it by the likelihood ratio of the stated noise around the sums of either
 - books: what the manifest states and what the ledger keeps is what the policy asks for.
 
 The exact sums are computed here from what a release states: raw values are clipped, standardised, transformed and
-shortened in plain floating-point arithmetic, as the format says it of bounds, asinh, standards, column clip, transform
-and radius. That differs from the release's integers by far less than the noise. Of a release by normal scores, rows are
+shortened in plain floating-point arithmetic, as the format says it of bounds, standards, column clip, transform and
+radius. That differs from the release's integers by far less than the noise. Of a release by normal scores, rows are
 counted first, by comparing each with every end of a cell. How far a row of that radius may move the sums is what
 readers check of every manifest against its noise (`SecondMoments.check_guarantee`), as that entries are on its grid.
 
@@ -42,7 +42,6 @@ from dp_audit.raw_cells import RawCell, any_states, raw_arrays, raw_cells
 from dp_audit.report import AuditReport, Check, check_confidence, check_guesses, check_signs, make_check, runs_for
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.data.margins import Margin, middle_scores
-from dp_bundle.manifest.columns import Asinh, Scores
 from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise, NoisyMatrix, RoundedGaussian
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
@@ -249,11 +248,8 @@ def _found(published: Published, law: _Law, values: _Floats) -> _Found:
         rows = (np.clip(values, low, high) - (0.5 * low + 0.5 * high)) / (0.5 * high - 0.5 * low)
         return _Found(_away(published, published.values, stated, law, _shortened(rows, stated.radius)), [])
 
-    # of two rounds, rows in scores or on the scale of asinh, clipped, and as each round standardises them
+    # of two rounds, rows in scores, clipped, and as each round standardises them
     clipped = _in_scores(published, values) if published.margins else np.clip(values, low, high)
-    for values_of, column in zip(clipped.T, columns, strict=True):
-        if isinstance(column.transform, Asinh):
-            values_of[:] = np.arcsinh((values_of - column.transform.center) / column.transform.scale)
     standards = np.array([[(each.center, each.scale) for each in column.standards or ()] for column in columns])
     (center, scale), (second_center, second_scale) = standards.transpose(1, 2, 0)
     reach = (stated.column_clip or math.inf) * scale
@@ -308,7 +304,7 @@ def _in_scores(published: Published, values: _Floats) -> _Floats:
     """Return the rows with what was replaced by scores in these; gaps remain NaN."""
     release, scored = published.release, values.copy()
     for start, margin, rows in _rows_of_margins(published, values):
-        if release.margins is not None and isinstance(release.columns[start].transform, Scores):
+        if release.margins is not None and release.columns[start].transform is not None:
             shares = margin.shares(release.n_rows, release.margins.sigma)
             scores = middle_scores(shares[: margin.n_filled], release.n_rows)
             cells = np.minimum(_cells_of(margin, rows), len(scores) - 1)

@@ -10,7 +10,7 @@ from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian
 __all__ = ["CASES"]
 
 _ROWS, _GAUSSIAN, _VECTORS, _WISHART, _TWO = "rows", "covariance", "eigenvectors", "wishart-difference", "two-round"
-_COPULA, _ASINH, _FOUND, _MIXED, _CHANGES, _GAPS = "copula", "asinh", "found", "mixed", "changes", "gaps"
+_COPULA, _FOUND, _MIXED, _CHANGES, _GAPS = "copula", "found", "mixed", "changes", "gaps"
 
 
 def times(factor: float) -> Callable[[Any], Any]:
@@ -42,7 +42,6 @@ def _each(places: range, entry: str, value: object) -> Predicate:
 _S = "the signed manifest is not sound"
 _ALONE = "columns of numbers, and they alone"
 _SCORES, _SIGMA, _STEP = {"name": "scores"}, "second_moments.margins.sigma", 2.0**-11
-_DATE = {"name": "proline", "kind": "date", "columns": ["proline"], "levels": [], "other": None, "gaps": None}
 _UNBOUNDED = {"columns.0.bounds": None, "columns.0.bounds_obtained": "none"}
 _OF_CHANGES = {"guarantee.unit": "change", "cumulative": _per_change}
 _ENTITY = {"guarantee.unit": "entity", "guarantee.entity": "who", "guarantee.max_rows": 1}
@@ -66,7 +65,7 @@ _LIES: list[tuple[str, str, str, Predicate, str]] = [
     ("rows without bounds", "G2", _ROWS, _UNBOUNDED, "give no guarantee"),
     ("covariance called rows", "C3", _GAUSSIAN, {"kind": "rows"}, "exactly in a"),
     ("standard of no round", "C4", _ROWS, {"columns.0.standard_obtained": "declared"}, "not one standard"),
-    ("asinh of a date", "C5", _ASINH, {"sources": [_DATE]}, "than its number has a transform"),
+    ("scores of rows", "C5", _ROWS, {"columns.0.transform": _SCORES}, "two rounds alone"),
     ("cost of columns not stated", "F1", _FOUND, {"guarantee.discovery_mu": 0.0}, "with its cost"),
     ("more levels than words", "F2", _FOUND, {"discovery.n_listed": 1}, "more columns were found"),
     ("more rows than there are", "F2", _FOUND, {"discovery.n_rows": 10**6}, "more rows"),
@@ -154,13 +153,6 @@ _LIES: list[tuple[str, str, str, Predicate, str]] = [
     ("scores of a level", "H1", _COPULA, _each(range(4, 7), "transform", _SCORES), _ALONE),
     ("scores of gaps", "H1", _COPULA, {"columns.2.transform": _SCORES}, _ALONE),
     ("number without scores", "H1", _COPULA, {"columns.3.transform": None}, _ALONE),
-    (
-        "asinh beside histograms",
-        "H1",
-        _COPULA,
-        {"columns.0.transform": {"name": "asinh", "center": 12.0, "scale": 1.0}},
-        _ALONE,
-    ),
     (
         "standard of one column found otherwise",
         "H1",

@@ -9,6 +9,7 @@ __all__ = ["CASES"]
 
 _MARGINS = "data/margins.parquet"
 _COPULA, _TWO = "copula", "two-round"
+_ASINH = {"name": "asinh", "center": 12.0, "scale": 1.0}
 
 
 def _without(name: str) -> Callable[[Members], Members]:
@@ -79,6 +80,7 @@ CASES = [
         ("unknown field of the guarantee", "P4", stated({"guarantee.except_for": "Mondays"}), _UNSOUND),
         ("unknown field of the noise", "P4", stated({"columns.0.noise.factor": 2.0}), _UNSOUND),
         ("unknown word", "P4", stated({"columns.0.kind": "os.system"}), _UNSOUND),
+        ("asinh in place of scores", "P4", stated({"columns.0.transform": _ASINH}, _COPULA), "'scores'"),
         ("integer for a float", "P4", payload(b'"bounds_mu":0.0', b'"bounds_mu":0'), _SPELLED),
         ("text for a number", "P4", stated({"n_rows": "178"}), _UNSOUND),
         ("number beyond all releases", "P4", stated({"lineage.number": 10**9 + 1}), _UNSOUND),

@@ -15,7 +15,7 @@ import pytest
 import dp_bundle
 import dp_learn
 import dp_publish
-from dp_bundle.manifest.columns import Asinh
+from dp_bundle.manifest.columns import Scores
 from dp_learn.output import estimator_results, summary
 from dp_learn.output.estimator_results import ESTIMATORS
 
@@ -63,7 +63,7 @@ def test_results_page_explains_every_entry_of_the_summary() -> None:
     nodes = [node for each in (summary, estimator_results) for node in ast.walk(ast.parse(inspect.getsource(each)))]
     keys = [key for node in nodes if isinstance(node, ast.Dict) for key in node.keys]
     keys += [node.slice for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)]
-    entries = {key.value for key in keys if isinstance(key, ast.Constant)} | {*Asinh.model_fields}
+    entries = {key.value for key in keys if isinstance(key, ast.Constant)} | {*Scores.model_fields}
     others = {*ESTIMATORS, "column", "coefficient"}  # names of estimators, and of columns of tables
 
     assert set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) == {n for n in entries - others if "." not in n}

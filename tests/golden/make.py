@@ -34,7 +34,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "eigenvectors": {**MOMENTS, "epsilon": 4.0, "mechanism": "eigenvectors"},
     "wishart-difference": {**MOMENTS, "epsilon": 4.0, "mechanism": "wishart-difference"},
     "two-round": {**MOMENTS, "mu": 10.0, "mechanism": "two-round"},
-    "asinh": {**MOMENTS, "mu": 15.0, "mechanism": "two-round"},
     "copula": {"unit": "row", "mu": 12.0, "release": "copula"},
 }
 LEVELS = {"kind": "ordered", "levels": ["low", "middle", "high"]}
@@ -64,9 +63,6 @@ def _publish(kind: str, privacy: dict[str, Any], path: Path, key: Ed25519Private
     }
     if kind in ("mixed", "gaps", "copula", "found"):
         table, columns = _of_all_cells(kind, table, columns)
-    elif kind == "asinh":
-        columns["alcohol"] |= {"transform": "asinh"}
-        columns["proline"] |= {"transform": "asinh", "center": 700.0, "scale": 200.0}
     elif kind == "changes":
         table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))
         columns = {name: {"bounds": [0, 2000], "max_change": 1} for name in table}

@@ -23,8 +23,7 @@ from dp_audit.black_box import epsilon_bound
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
-from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors, complement
-from dp_publish.covariance.mechanisms.spectral import SpectralMechanism, eigenvalue_grid
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors, complement, eigenvalue_grid
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -42,7 +41,7 @@ def tables_of(d: int) -> list[ExactMoments]:
 class Attacker:
     """The known facts about one table."""
 
-    def __init__(self, table: ExactMoments, mechanism: SpectralMechanism) -> None:
+    def __init__(self, table: ExactMoments, mechanism: Eigenvectors) -> None:
         self.square, self.most = table.scaling.square, float(table.n_rows)
         self.axes = np.linalg.eigh(table.matrix / self.square)[1]
         self.mechanism = mechanism

@@ -30,14 +30,13 @@ KINDS = {
     "found": (Place(-30.0, 30.0), Place(0.0, 9.0), Place(-5.0, 1e6)),
     "lattice": (Place(0.0, 40.0, floor=0.5), Place(-3.0, 3.0, floor=0.5)),
     "declared": (Place(-30.0, 30.0, 1.0, 2.0), Place(-30.0, 30.0)),
-    "everywhere": (Place(), Place(floor=0.5), Place(transform="asinh"), Place(-30.0, 30.0)),
+    "everywhere": (Place(), Place(floor=0.5), Place(), Place(-30.0, 30.0)),
     "scores": (
         Place(-30.0, 30.0),
         *(3 * (Place(-1.0, 1.0, 0.0, 1.0),)),  # a category
         Place(0.0, 40.0, floor=0.5),
         *(Place(-5.0, 1e6), Place(-1.0, 1.0, 0.0, 1.0)),  # a number and its gaps
     ),
-    "asinh": (Place(-5.0, 1e6, transform="asinh"), Place(0.0, 9.0), Place(-30.0, 30.0, 1.0, 2.0, transform="asinh")),
 }
 COUNTED = (
     RawColumn("a", (0,)),

@@ -1,7 +1,6 @@
 """Facts about a bundle, for a person or a machine, before anything is done with its numbers."""
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +16,9 @@ from dp_bundle.describe.sentences import (
     describe_promise,
     describe_size,
     describe_total,
-    describe_transform,
     describe_unprotected,
 )
-from dp_bundle.manifest.columns import Column, Scores
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 
 
@@ -119,16 +117,11 @@ def _describe_kept(column: Column, clip: float, unit: str) -> str:
     """Return the range that two rounds left to a column's values, and how that was obtained."""
     if column.name != column.source_name:
         return "0 or 1"
-    first, scale = column.standards[0], ""
+    first = column.standards[0]
     low, high = first.center - clip * first.scale, first.center + clip * first.scale
-    if isinstance(column.transform, Scores):
+    if column.transform is not None:
         declared = "" if column.bounds is None else f" of values from {column.bounds[0]:g} to {column.bounds[1]:g}"
         return f"normal scores from {low:.6g} to {high:.6g}{declared}"
-    if column.transform is not None:
-        ends = (column.transform.center + column.transform.scale * math.sinh(end) for end in (low, high))
-        least, most = column.bounds or (-math.inf, math.inf)
-        low, high = (max(min(end, most), least) for end in ends)
-        scale = f", as {describe_transform(column.transform)}"
     declared = "" if column.bounds is None else f"; declared: {column.bounds[0]:g} to {column.bounds[1]:g}"
     found = f" (found privately, with noise{declared})" if column.standard_obtained == "private-quantiles" else ""
-    return f"{low:.6g} to {high:.6g}{unit}{scale}{found}"
+    return f"{low:.6g} to {high:.6g}{unit}{found}"

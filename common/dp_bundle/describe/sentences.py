@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
-from dp_bundle.manifest.columns import Asinh, Column, Scores, source_names
+from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import (
@@ -62,12 +62,11 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
         away = first.scale * (clip or 1.0)
         within = "" if column.bounds is None else f" in {column.bounds[0]:g} to {column.bounds[1]:g}"
         found = f" (found privately{within})" if column.standard_obtained == "private-quantiles" else ""
-        found = within if isinstance(column.transform, Scores) else found
-        then = f"center {second.center:g} and scale {second.scale:g} in round 2"
-        if column.transform is not None:
-            kept = f"at most {away:.6g} from the center {first.center:g}; scale {first.scale:g}, then {then}"
-            return f"{describe_transform(column.transform)} of the values x{found}: {kept}"
-        return f"at most {away:.6g} from the center {first.center:g}{found}; scale {first.scale:g}, then {then}"
+        kept = (
+            f"at most {away:.6g} from the center {first.center:g}{found}; scale {first.scale:g}, "
+            f"then center {second.center:g} and scale {second.scale:g} in round 2"
+        )
+        return kept if column.transform is None else f"normal scores of the values x{within}: {kept}"
     if column.bounds is None:
         return "not clipped"
     found = " (found privately)" if column.bounds_found else ""
@@ -75,30 +74,15 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}{change}"
 
 
-def describe_transform(transform: Asinh | Scores) -> str:
-    """Return what a column's values x were replaced by, as a formula or a phrase."""
-    if isinstance(transform, Scores):
-        return "normal scores"
-    sign = "-" if transform.center >= 0 else "+"
-    return f"asinh((x {sign} {abs(transform.center):.6g}) / {transform.scale:.6g})"
-
-
 def describe_scale(columns: Sequence[Column]) -> list[str]:
-    """Return a sentence on the columns with a transform, and on what is not known of them; or none."""
-    names = source_names([column for column in columns if isinstance(column.transform, Asinh)])
-    scored = source_names([column for column in columns if isinstance(column.transform, Scores)])
-    if scored:
-        return [
-            f"In the matrices, values of {_named(scored)} stand as normal scores: the standard normal quantile of the "
-            "middle rank of their cell in the column's histogram. Correlations and links are between scores, which "
-            "keep who is above whom, and not by how much."
-        ]
-    if not names:
+    """Return a sentence on the columns with normal scores, and on what is not known of them; or none."""
+    scored = source_names([column for column in columns if column.transform is not None])
+    if not scored:
         return []
     return [
-        "On the scale of asinh((x - center) / scale), with a center and a scale that the manifest states: "
-        f"{_named(names)}. All that is said and learned of such a column, its mean, its variance and its links "
-        "included, is about the asinh-scaled column, and not about its values x."
+        f"In the matrices, values of {_named(scored)} stand as normal scores: the standard normal quantile of the "
+        "middle rank of their cell in the column's histogram. Correlations and links are between scores, which "
+        "keep who is above whom, and not by how much."
     ]
 
 

@@ -154,14 +154,6 @@ class Standard(Model):
     scale: Positive
 
 
-class Asinh(Model):
-    """asinh((x - center) / scale), center and scale in data units: what the values x of a column were replaced by."""
-
-    name: Literal["asinh"]
-    center: Finite
-    scale: Positive
-
-
 class Scores(Model):
     """Normal scores: what the values of a column were replaced by, by their cells in its histogram."""
 
@@ -185,9 +177,8 @@ class Column(Model):
     number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
     where that is the unit of privacy.
     `transform` is what the values of a column of two rounds were replaced by, after they were clipped to the `bounds`
-    and before all else. Its center and scale were obtained as `standard_obtained` says, and the `standards`, like
-    all that the release shows of the column, are on its scale. "scores" are the normal scores of the cells of the
-    column's histogram: the standard normal quantile of the share of the cells below and of half its own.
+    and before all else: the normal scores of their cells in the column's histogram, each the standard normal quantile
+    of the share of the cells below and of half its own. The `standards` are then on their scale.
     """
 
     name: Name
@@ -202,7 +193,7 @@ class Column(Model):
     standards: Annotated[tuple[Standard, ...], Field(max_length=2)] = ()
     standard_obtained: Literal["private-quantiles", "declared", "margins"] | None = None
     block: Name | None = None
-    transform: Annotated[Asinh | Scores, Field(discriminator="name")] | None = None
+    transform: Scores | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Column:
@@ -234,7 +225,7 @@ class Column(Model):
 
     @property
     def has_gap_cell(self) -> bool:
-        """True if a histogram of it has a cell of rows without a value: they took no value of their own."""
+        """True if gaps stand at a center that two rounds find, and have a cell of their own in a histogram."""
         return self.missing == "indicator" or (self.missing == "midpoint" and self.bounds is None)
 
     @property
@@ -269,7 +260,7 @@ class Column(Model):
     @property
     def noise_spread(self) -> float:
         """The standard deviation of the noise on a cell: below sigma where discrete noise is a step or less."""
-        return math.sqrt(self.response.variance if self.response is not None else self.cell_noise.variance)
+        return math.sqrt(self.noise_variance)
 
     @property
     def grid(self) -> float:

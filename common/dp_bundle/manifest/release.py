@@ -19,7 +19,7 @@ from dp_bundle.manifest.base import (
     Model,
     Name,
 )
-from dp_bundle.manifest.columns import Column, Scores, source_names
+from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.discovery import Discovery
@@ -164,7 +164,7 @@ class Release(Model):
         """Refuse histograms without the scores that follow from them, and scores without histograms."""
         if any((column.standard_obtained == "margins") != (margins is not None) for column in self.columns):
             raise ValueError("standards follow from histograms exactly where there are histograms")
-        scored = [isinstance(column.transform, Scores) for column in self.columns]
+        scored = [column.transform is not None for column in self.columns]
         if any(scored) and margins is None:
             raise ValueError("normal scores are stated, and no histograms")
         if margins is None:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from dp_bundle.manifest.base import Model, Name
-from dp_bundle.manifest.columns import Asinh, Column
+from dp_bundle.manifest.columns import Column
 
 MAX_LEVELS = 1_000
 NO_VALUE = "(no value)"  # the level of gaps, and the last part of the name of a column that indicates them
@@ -112,10 +112,6 @@ def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
     by_name = {column.name: column for column in columns}
     if any(name not in by_name or by_name[name].block != block for block, name in stated):
         raise ValueError("a source is published as columns that are not there, or are not its block")
-    numbers = {source.columns[0] for source in sources if source.kind == "number"}
-    others = {name for _, name in stated if name not in numbers}
-    if any(isinstance(column.transform, Asinh) for column in columns if column.name in others):
-        raise ValueError("a column that stands for something else than its number has a transform")
     blocks = [(name, list(group)) for name, group in groupby(columns, key=lambda column: column.block) if name]
     if {name: [column.name for column in group] for name, group in blocks} != {
         source.name: list(source.columns) for source in sources if source.is_block

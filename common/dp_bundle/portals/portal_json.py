@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember, file_object
-from dp_bundle.describe.sentences import describe_gaps, describe_transform
+from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, without_gaps
-from dp_bundle.manifest.columns import Asinh, Column
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.dataset import THEMES, Creator
 from dp_bundle.manifest.release import Release
 
@@ -89,10 +89,8 @@ def _person(creator: Creator, prefix: str = "") -> dict[str, Any]:
 def _variable(column: Column) -> dict[str, Any]:
     described = {"@type": "PropertyValue", "name": column.name, "description": column.description}
     if column.transform is not None:  # a number without a unit
-        unit = f", x in {column.unit}" if column.unit else ""
-        how = f"on the scale of {describe_transform(column.transform)}{unit}"
-        scale = f"Published {how if isinstance(column.transform, Asinh) else 'as normal scores'}."
-        return {**described, "description": " ".join(filter(None, [column.description, scale]))}
+        said = filter(None, [column.description, "Published as normal scores."])
+        return {**described, "description": " ".join(said)}
     return without_gaps({**described, "unitText": column.unit})
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from scipy import optimize, special
 from dp_bundle.data.heaps import cell_ends, draw_in_tails, find_body, find_heaps
 from dp_bundle.data.latent import Steps, linear_coefficients, race_matrix, winners
 from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores
-from dp_bundle.manifest.columns import Asinh
 
 Places = NDArray[np.intp]
 _BINS = 100  # of a normal column, to measure its distribution in
@@ -120,7 +119,7 @@ class Histogram:
 
 
 class Normal:
-    """Numbers with a normal distribution, or one whose inverse hyperbolic sine is normal, clipped to bounds.
+    """Numbers with a normal distribution, clipped to bounds.
 
     What is clipped is spread out so far that the numbers have the mean and the deviation that were released; those of a
     column of zeros and ones come out as these.
@@ -129,45 +128,33 @@ class Normal:
     ----------
     mean, deviation : float
         As released.
-    transform : Asinh, optional
-        What the numbers were replaced by.
     bounds : tuple of float
-        Of the raw numbers.
+        Of the numbers.
     is_whole : bool
         Whether numbers are rounded.
     """
 
     shares = np.full(_BINS, 1.0 / _BINS)
 
-    def __init__(
-        self, mean: float, deviation: float, transform: Asinh | None, bounds: tuple[float, float], *, is_whole: bool
-    ) -> None:
-        self.mean, self.deviation, self.transform, self.bounds = mean, deviation, transform, bounds
+    def __init__(self, mean: float, deviation: float, bounds: tuple[float, float], *, is_whole: bool) -> None:
+        self.mean, self.deviation, self.bounds = mean, deviation, bounds
         self.is_whole, self.fill = is_whole, 0.0
-        width = deviation if transform is None else transform.scale * min(deviation, 1.0)
-        self.decimals = _decimals(np.array([0.1 * width]))
-        self.limits = bounds if transform is None else (self._published(bounds[0]), self._published(bounds[1]))
-        self.middle, self.spread = before_clipping(mean, deviation, *self.limits)
+        self.decimals = _decimals(np.array([0.1 * deviation]))
+        self.middle, self.spread = before_clipping(mean, deviation, *bounds)
 
     def coefficients(self) -> Floats:
         """Return those of a normal column, as far as nothing is clipped."""
         if (self.middle, self.spread) == (self.mean, self.deviation):
             return linear_coefficients()
-        values = np.clip(self.middle + self.spread * special.ndtri(_MIDDLES), *self.limits)
+        values = np.clip(self.middle + self.spread * special.ndtri(_MIDDLES), *self.bounds)
         return Steps.of_shares(np.ones(len(values)), values).coefficients()
 
     def draw(self, normal: Floats) -> tuple[Places, Floats, Floats]:
-        """Return places among hundredths, the numbers on the published scale in deviations, and the numbers."""
+        """Return places among hundredths, the numbers in deviations from their mean, and the numbers."""
         cells = np.minimum((special.ndtr(normal) * _BINS).astype(np.intp), _BINS - 1)
-        scaled = np.clip(self.middle + self.spread * normal, *self.limits)
-        kept = self.transform
-        numbers = np.clip(scaled if kept is None else kept.center + kept.scale * np.sinh(scaled), *self.bounds)
+        numbers = np.clip(self.middle + self.spread * normal, *self.bounds)
         numbers = np.rint(numbers) if self.is_whole else np.round(numbers, self.decimals)
-        return cells, (self._published(numbers) - self.mean) / self.deviation, numbers
-
-    def _published(self, numbers: Any) -> Any:
-        kept = self.transform
-        return numbers if kept is None else np.arcsinh((numbers - kept.center) / kept.scale)
+        return cells, (numbers - self.mean) / self.deviation, numbers
 
 
 def before_clipping(mean: float, deviation: float, low: float, high: float) -> tuple[float, float]:

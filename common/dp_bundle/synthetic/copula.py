@@ -13,7 +13,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.base.quoting import name_columns
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.data.margins import Floats, Margin, shares_of
-from dp_bundle.manifest.columns import Asinh, Column, source_names
+from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_bundle.portals.learned import Spread, require_reader
@@ -169,9 +169,8 @@ class _Described:
             mean = (mean - gap_share * fill) / (1.0 - gap_share)
             variance = deviation**2 / (1.0 - gap_share) - gap_share * (mean - fill) ** 2
             deviation = max(variance, _LEAST_PART * deviation**2) ** 0.5
-        transform = column.transform if isinstance(column.transform, Asinh) else None
         is_whole = column.kind == "integer" or (self.source is not None and self.source.is_whole)
-        body = Normal(mean, deviation, transform, (low, high), is_whole=is_whole)
+        body = Normal(mean, deviation, (low, high), is_whole=is_whole)
         return self._numbers(body, gap_share, gap_variable)
 
     def _numbers(

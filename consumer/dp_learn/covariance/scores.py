@@ -28,7 +28,7 @@ from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
 from dp_bundle.data.margins import middle_scores
-from dp_bundle.manifest.columns import Column, Scores
+from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import NoiseAndRest, NoisyCovariance, ReleasedCovariance
 from dp_learn.matrices.linalg import FloatArray
 
@@ -97,7 +97,7 @@ def steps_of(bundle: Bundle) -> dict[str, Steps]:
     margins = {margin.name: margin for margin in bundle.margins()}
     found = {}
     for column in bundle.release.columns:
-        if isinstance(column.transform, Scores):
+        if column.transform is not None:
             margin = margins[column.source_name]
             shares = margin.shares(bundle.release.n_rows, stated.sigma)[: margin.n_filled]
             found[column.name] = Steps.of_shares(shares, middle_scores(shares, bundle.release.n_rows))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_bundle.manifest.columns import Column, Scores
+from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.matrices.linalg import FloatArray
 
@@ -57,15 +57,11 @@ def limits_of(column: Column, scores: Mapping[str, Steps]) -> tuple[float, float
     """Return the least and the largest value on the scale that is released; of scores those of its steps, if given."""
     if column.name in scores:
         return float(scores[column.name].values[0]), float(scores[column.name].values[-1])
-    change = column.transform
     if column.block is not None and column.missing != "indicator":
         return 0.0, 1.0  # of a level, whatever the bounds
-    if column.bounds is None or isinstance(change, Scores):
+    if column.bounds is None or column.transform is not None:
         return -np.inf, np.inf
-    if change is None:
-        return column.bounds
-    low, high = np.arcsinh((np.array(column.bounds) - change.center) / change.scale).tolist()
-    return low, high
+    return column.bounds
 
 
 def excess_products(

@@ -30,8 +30,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.base.quoting import and_more, listed, quote_name, quote_path
-from dp_bundle.describe.sentences import describe_transform
-from dp_bundle.manifest.columns import Asinh, Column, Scores
+from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import (
     NoiseAndGaps,
     NoiseAndRest,
@@ -437,8 +436,6 @@ def _require_usable_sizes(bundle: Bundle) -> None:
         low, high = column.bounds or (-1.0, 1.0)
         spread = [high - low] if column.noise is None else [column.noise_sigma]
         spread += [standard.scale for standard in column.standards]
-        if isinstance(column.transform, Asinh):
-            spread.append(column.transform.scale)
         far = [abs(low), abs(high), *(abs(standard.center) for standard in column.standards)]
         if not (max(*far, *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
             raise EstimationError(
@@ -485,16 +482,11 @@ def _require_same_columns(
             )
         elif column.block != its.block:
             said = f"is a level in only one of {here} and {there}, so they cannot be {done}: {policies}"
-        elif isinstance(column.transform, Scores) != isinstance(its.transform, Scores):
-            scored, plain = (here, there) if isinstance(column.transform, Scores) else (there, here)
+        elif column.transform != its.transform:
+            scored, plain = (there, here) if column.transform is None else (here, there)
             said = (
                 f"has normal scores in {scored} and values in {plain}: bundles are {done} on one scale only, which "
                 'those have that are both released with release = "copula", or both without'
-            )
-        elif column.transform != its.transform:
-            said = (
-                f"is {_scale(column)} in {here} and {_scale(its)} in {there}: bundles are {done} on one scale only, "
-                "which releases have where the policy declares the same transform, center and scale for each"
             )
         elif column.unit != its.unit:
             said = (
@@ -503,10 +495,6 @@ def _require_same_columns(
         if said:
             raise SchemaError(f"column {name!r} {said}")
     return mine, other
-
-
-def _scale(column: Column) -> str:
-    return "as it is" if column.transform is None else describe_transform(column.transform)
 
 
 def _unit(column: Column) -> str:

@@ -14,7 +14,6 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
-from dp_bundle.manifest.columns import Asinh, Scores
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
@@ -77,7 +76,7 @@ def learn_alternative(
 
     kept, notes = _usable_columns(sample, target)
     notes = [*of_gaps, *notes]
-    if name in PREDICTING and any(isinstance(column.transform, Scores) for column in bundles[0].release.columns):
+    if name in PREDICTING and any(column.transform is not None for column in bundles[0].release.columns):
         notes.append(
             "coefficients are of normal scores, about standard deviations of a column's ranks, and not of its units"
         )
@@ -125,10 +124,9 @@ def learn_alternative(
 
 def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
     """Refuse classes that are no longer 0 and 1."""
-    transformed = {column.name: column.transform for column in bundle.release.columns if column.transform is not None}
-    if name == "lda" and target in transformed:
-        scale = "on the scale of asinh" if isinstance(transformed[target], Asinh) else "of normal scores"
-        raise ParameterError("--target", f"a column of 0 and 1, and not one {scale}", target)
+    scored = {column.name for column in bundle.release.columns if column.transform is not None}
+    if name == "lda" and target in scored:
+        raise ParameterError("--target", "a column of 0 and 1, and not one of normal scores", target)
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.base.errors import ParameterError, PolicyError
-from dp_bundle.base.quoting import listed, round_up
+from dp_bundle.base.quoting import round_up
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.conversions import ROUND_UP
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
@@ -72,14 +72,6 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
     if kind is not TwoRound:
         require_bounds(policy, kinds)
-    transformed = [name for name in kinds if policy.column(name).transform is not None]
-    if transformed and kind is not TwoRound:
-        raise PolicyError(
-            f"transform, of {listed(transformed)}, is for two rounds, and this release is made by {kind.name}: leave "
-            'transform out, or give a strength and neighbours that mechanism = "two-round" takes',
-            "transform",
-            *transformed,
-        )
     more = kind.settings(policy, kinds)
     mechanism = kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
     require_what_was_asked(mechanism, strength)

@@ -179,8 +179,6 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         for section in [*(policy.columns[pattern] for pattern in patterns), own]:
             given |= section.model_dump(exclude_unset=True)
         meant = own.model_fields_set
-        if given.get("kind") not in (None, "continuous", "integer") and "transform" not in meant:
-            given.pop("transform", None)
         if given.get("kind") not in ("date", "time") and "format" not in meant:
             given.pop("format", None)
         if given.get("categories") or given.get("levels"):  # what patterns say of numbers is not about levels
@@ -204,14 +202,10 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         return entry.model_copy(update={"kind": "integer"}) if whole else entry
     kind = "integer" if entry.holds.is_truth else entry.kind
     bounds = own.bounds if own.bounds is not None else (0.0, 1.0)
-    if own.transform is not None:
-        raise PolicyError(
-            f"transform, of column {name!r}, is for numbers: leave it out for truth values", "transform", name
-        )
     is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
     if privacy.release == "copula" and name in table.booleans and is_plain:
         return entry.model_copy(update={"kind": "boolean", "levels": _TRUTH, "bounds": None})
-    return entry.model_copy(update={"kind": kind, "bounds": bounds, "transform": None})
+    return entry.model_copy(update={"kind": kind, "bounds": bounds})
 
 
 def choose_columns(

@@ -62,7 +62,6 @@ _ALLOWED = {
     "columns.weight": "a number from 1e-9 to 1e9, such as 1",
     "columns.center": "a finite number, in data units",
     "columns.scale": f"{_POSITIVE}, in data units",
-    "columns.transform": '"asinh"',
     "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
     "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(KindName))),
     "columns.format": 'a text in quotes, such as "%d.%m.%Y" for 31.01.2026 or "%m/%d/%Y %H:%M" for 01/31/2026 12:30',
@@ -79,6 +78,11 @@ _ALLOWED = {
     "table.encoding": "an encoding's name, such as utf-8, cp1252 or utf-16",
     "table.header": '"first" or "none"',
     "table.missing_values": 'a list of texts, such as ["-", "unknown"]',
+}
+
+_RETIRED = {
+    "transform": ' is retired: leave it out; for long tails give release = "copula" under [privacy], whose normal '
+    "scores need no scale",
 }
 
 
@@ -132,6 +136,8 @@ def _describe_one(first: Any, options: Collection[str], start: tuple[str, ...]) 
         said = first["msg"].removeprefix("Value error, ")
         return shown, f": {said}"
     if first["type"] == "extra_forbidden":
+        if where[0] == "columns" and where[-1] in _RETIRED:
+            return shown, _RETIRED[where[-1]]
         section = _section(where[:-1])
         known = ", ".join(name for name in SECTIONS[section].model_fields if name not in DERIVED)
         return shown, f" is not an entry of a policy: correct or remove it; allowed here: {known}"

@@ -196,8 +196,7 @@ class ColumnPolicy(_Model):
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells have no use for it. In a covariance release of two rounds `center` and `scale` are public knowledge,
-    which saves the cost of finding them. There `transform` "asinh" replaces the values x by asinh((x - center) /
-    scale), the center and the scale being those that are declared or found.
+    which saves the cost of finding them.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
     `missing` "category" makes gaps a level, and "other" counts them as `other`; "indicator" publishes beside a number
     where it has none. A word for gaps that is listed as a level is a value.
@@ -207,7 +206,6 @@ class ColumnPolicy(_Model):
     weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = 1.0
     center: Finite = 0.0
     scale: Positive = 1.0
-    transform: Literal["asinh"] | None = None
     spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
     kind: KindName | None = None
     format: Text | None = None
@@ -248,10 +246,6 @@ class ColumnPolicy(_Model):
     @model_validator(mode="after")
     def _check(self) -> ColumnPolicy:
         self._check_levels()
-        if self.transform is not None and self.kind not in (None, "continuous", "integer"):
-            raise PolicyError(
-                f'transform = "{self.transform}" is for numbers: leave it out for kind = "{self.kind}"', "kind"
-            )
         if self.format is not None:
             self._check_format(self.format)
         if self.missing == "indicator" and self.holds.is_truth:
@@ -402,7 +396,6 @@ class Policy(_Model):
                 *weighted,
             )
         self._check_places()
-        self._check_transforms()
         self._check_changes()
         self._check_words()
         return self
@@ -466,26 +459,6 @@ class Policy(_Model):
         if half:
             raise PolicyError(
                 f"center and scale go together in a covariance release: give both for {listed(half)}", "center", *half
-            )
-
-    def _check_transforms(self) -> None:
-        """Refuse transforms where there are no two rounds."""
-        privacy = self.privacy
-        named = [name for name, entry in self.columns.items() if entry.transform is not None]
-        two_rounds = privacy.mechanism in ("auto", "two-round") and privacy.l2_radius is None
-        if named and privacy.has_margins:
-            raise PolicyError(
-                f"transform, of {listed(named)}, means nothing to normal scores, which no such scale changes: leave it "
-                "out",
-                "transform",
-                *named,
-            )
-        if named and not (privacy.is_moments and two_rounds):
-            raise PolicyError(
-                f'transform, of {listed(named)}, is for release = "covariance" with mechanism = "two-round" and '
-                "without l2_radius: leave it out",
-                "transform",
-                *named,
             )
 
     def column(self, name: str) -> ColumnPolicy:

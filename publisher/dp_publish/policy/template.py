@@ -195,7 +195,7 @@ def _section(
     if named_like_an_identifier(name):
         return [_heading(name), f"# {_IDENTIFIER}", "drop = true", ""]
 
-    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE, _TRANSFORM]
+    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE]
     hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean) + [_FORMAT] * (kind is ColumnType.UNKNOWN)
     said = [
         _kind(kind, boolean=boolean),
@@ -242,7 +242,6 @@ _MISSING = (
 )
 _MISSING_LEVELS = 'or "refuse", "category" to make a gap a level of its own, "drop" to leave out rows without one'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
-_TRANSFORM = 'transform = "asinh"   # of second moments, for long tails'
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
 _OF_TEXT = ", ".join(f'"{name}"' for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from)
 _UNKNOWN = f'or "integer", {_OF_TEXT}: a text file does not say. Else drop = true'

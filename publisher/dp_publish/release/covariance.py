@@ -17,7 +17,7 @@ from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.data.margin_file import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.manifest.columns import Asinh, Column, Scores, Standard
+from dp_bundle.manifest.columns import Column, Scores, Standard
 from dp_bundle.manifest.moment_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -188,9 +188,6 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
         obtained = "margins" if scored is not None else "declared" if declared else "private-quantiles"
         said: dict[str, Any] = {"standards": standards, "standard_obtained": obtained}
-        if index in released.earlier.transforms:
-            center, scale = released.earlier.transforms[index]
-            said["transform"] = Asinh(name="asinh", center=center, scale=scale)
         if scored is not None and index in scored.maps:
             said["transform"] = Scores(name="scores")
         stated.append(column.model_copy(update=said))
@@ -206,11 +203,6 @@ def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
 def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Column]) -> int:
     """Return the number of rows that are not left out for want of a value."""
     return sum(int(drop_missing(batch, columns).num_rows) for batch in batches)
-
-
-def _waits(column: Column) -> bool:
-    """Return True if gaps stand at a center that is yet to be found."""
-    return column.missing == "indicator" or (column.missing == "midpoint" and column.bounds is None)
 
 
 def _add_numbers(
@@ -236,7 +228,7 @@ def _values(
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
     filled = [
-        (mark_missing if places_gaps and _waits(column) else fill_missing)(values, column, report)
+        (mark_missing if places_gaps and column.has_gap_cell else fill_missing)(values, column, report)
         for column, values in zip(columns, kept.columns, strict=True)
     ]
     values = [to_numpy(each) for each in filled]

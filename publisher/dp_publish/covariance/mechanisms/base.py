@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,8 +112,6 @@ class FirstRound:
         By column: whether its center and scale were declared.
     choices_mu : float
         The mu of everything that was chosen privately, for the unit of privacy.
-    transforms : dict of int to (float, float)
-        By place, the center and the scale, in data units, of every column on the scale of asinh.
     scored : Scored or None
         Of a release by normal scores, the noisy histograms and what they make of the columns.
     """
@@ -126,7 +124,6 @@ class FirstRound:
     fourth_step: float
     declared: tuple[bool, ...]
     choices_mu: float
-    transforms: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     scored: Scored | None = field(default=None, repr=False)
 
 
@@ -191,16 +188,9 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         self.check_strength()
         if self.max_rows > 1 and self.spends(1).mu >= self.spends(self.max_rows).mu:  # it knows of no further rows
-            self.refuse_entities()
-
-    def refuse_entities(self) -> NoReturn:
-        """Refuse a unit of several rows.
-
-        Raises
-        ------
-        PolicyError
-        """
-        raise PolicyError(f"the {self.name} mechanism protects one row: for an entity, choose another", "privacy.unit")
+            raise PolicyError(
+                f"the {self.name} mechanism protects one row: for an entity, choose another", "privacy.unit"
+            )
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
@@ -366,9 +356,12 @@ class DyadicGrid:
     def add(self, moments: ExactMoments, noise: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum, rounded to the grid, plus the symmetric noise in the upper triangle of `noise`."""
         upper = np.triu(noise).astype(object)
-        noisy = self.round(moments.steps) + upper + np.triu(upper, 1).T
+        return self.floats(self.round(moments.steps) + upper + np.triu(upper, 1).T)
+
+    def floats(self, steps: NDArray[Any]) -> NDArray[np.float64]:
+        """Return numbers of steps, which are integers of any size, in the matrix's units."""
         step = self.step
-        return np.array([int(entry) * step for entry in noisy.flat], dtype=np.float64).reshape(noisy.shape)
+        return np.array([int(each) * step for each in steps.flat], dtype=np.float64).reshape(steps.shape)
 
 
 def grid_for(scale: float, fineness: int = 28) -> DyadicGrid:

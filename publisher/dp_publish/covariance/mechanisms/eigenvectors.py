@@ -39,31 +39,97 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
-from dp_publish.covariance.mechanisms.base import is_in_range
-from dp_publish.covariance.mechanisms.spectral import DOWN, Floats, SpectralMechanism, Tools
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.mechanisms.base import (
+    EXCEPTED_DELTA,
+    DyadicGrid,
+    Mechanism,
+    NoisyMoments,
+    PureMechanism,
+    grid_for,
+    is_in_range,
+    released,
+)
+from dp_publish.covariance.mechanisms.laplace import Laplace
+from dp_publish.covariance.mechanisms.spectral import Floats, Tools, exact_tools, float_tools
 from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.bingham import envelope_parameter
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
+DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
+
+_UP = 1 + 2.0**-48  # the same for a scale
+_FINENESS = 28
+_COARSENESS = 12
 _MISS = 0.05  # beta: how often the shares may underestimate some eigenvalue
 _MOST_CHOSEN = 100  # coordinates: its time grows with the fourth power, half a minute here
 
 
 @dataclass(frozen=True)
-class Eigenvectors(SpectralMechanism):
-    """Eigenvectors sampled one after another, each from what those before it leave."""
+class Eigenvectors(PureMechanism):
+    """Eigenvectors sampled one after another, each from what those before it leave, with half of epsilon."""
 
     name: ClassVar[str] = "eigenvectors"
+    noise: ClassVar[type[MatrixNoise]] = MatrixNoise
+    draws_depend_on_data: ClassVar[bool] = True
+    forecast_as: ClassVar[type[Mechanism] | None] = Laplace
     error_kind: ClassVar[str] = "a bound on it for evenly spread values"
+    excepted_delta: ClassVar[float] = EXCEPTED_DELTA
 
-    def put_together(self, eigenvalues: Floats, tools: Tools) -> tuple[Floats, Floats]:
+    @property
+    def sensitivity(self) -> float:
+        """The most that one row moves the eigenvalues of the sum, all movements added up."""
+        return nuclear_sensitivity(self.scaling, self.neighbours)
+
+    @property
+    def exponent(self) -> float:
+        """The exponent's kappa that an epsilon of one vector allows, over that epsilon."""
+        return 1 / self.neighbours.nuclear
+
+    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+        """Return second moments made of integers alone; see `Mechanism`."""
+        keystream = SecureKeystream() if rng is None else rng
+        return self._release(moments, exact_tools(moments, self.row_epsilon, self.max_rows, keystream))
+
+    def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
+        """Return what `draw` would, drawn in floating point, sooner: to measure errors, never to release.
+
+        Low bits of the result tell of the data, so that no guarantee is stated.
+        """
+        return self._release(moments, float_tools(moments, rng))
+
+    def _release(self, moments: ExactMoments, tools: Tools) -> NoisyMoments:
         """Return the vectors with the coefficients that they are expected to deserve, and with the eigenvalues."""
-        kappas = self.kappas(eigenvalues)
-        coefficients = self.coefficients(eigenvalues)
-        u = _sample_basis(tools, kappas)
+        eigenvalues, step = self.noisy_eigenvalues(moments, tools)
+        coefficients, square = self.coefficients(eigenvalues), moments.scaling.square
+        u = _sample_basis(tools, self.kappas(eigenvalues))
         matrix, unshrunk = ((u.T * weights) @ u for weights in (coefficients, eigenvalues))
-        return matrix, unshrunk
+        scaled = 0.5 * (matrix + matrix.T) * square
+        if tools.granular:
+            scaled = np.rint(scaled / step) * step
+        return released(self, scaled, moments, MatrixNoise(step), unshrunk * square)
+
+    def noisy_eigenvalues(self, moments: ExactMoments, tools: Tools) -> tuple[Floats, float]:
+        """Return eigenvalues with noise in units of N^2, the largest first, and the step of the grid for the matrix."""
+        d, square, moved = moments.scaling.n_coordinates, moments.scaling.square, self.sensitivity
+        grid = eigenvalue_grid(moved, self.row_epsilon)
+        scale = 2 * (moved + 1.5 * d * grid.step) / self.row_epsilon * _UP
+        noisy = tools.eigenvalues(grid, scale / grid.step) * (grid.step / square)
+        most = float(moments.n_rows) if self.neighbours.n_rows_public else math.inf
+        return self.limit(noisy, most), grid_for(scale, _COARSENESS).step
+
+    def limit(self, noisy: Floats, most: float) -> Floats:
+        """Return the nearest eigenvalues, descending, that are not negative and have a sum of at most `most`."""
+        eigenvalues = np.sort(noisy)[::-1]
+        excess = 0.0
+        if np.maximum(eigenvalues, 0.0).sum() > most:
+            excesses = (np.cumsum(eigenvalues) - most) / np.arange(1, len(eigenvalues) + 1)
+            excess = excesses[np.flatnonzero(eigenvalues >= excesses)[-1]]
+        allowed: Floats = np.maximum(eigenvalues - excess, 0.0)
+        return allowed
 
     def kappas(self, eigenvalues: Floats) -> Floats:
         """Return every vector's exponent: its share of epsilon / 2, times what an epsilon of one vector allows."""
@@ -112,13 +178,18 @@ class Eigenvectors(SpectralMechanism):
         return min(vectors + math.sqrt(2 * d) * scale, math.hypot(n_rows, *eigenvalues)) / n_rows
 
 
+def eigenvalue_grid(moved: float, epsilon: float) -> DyadicGrid:
+    """Return the grid of the eigenvalues' noise, for the sum of their movements; in the matrix's units."""
+    return grid_for(2 * moved / epsilon, _FINENESS)
+
+
 def _sample_basis(tools: Tools, kappas: Floats) -> Floats:
     """Return the u_i as rows, each drawn from the complement of those before it."""
     drawn = []
     d = len(kappas)
-    basis, nothing = np.eye(d), np.zeros((d, d))
+    basis = np.eye(d)
     for kappa in kappas:
-        y = tools.vector(basis, nothing, float(kappa))
+        y = tools.vector(basis, float(kappa))
         drawn.append(basis @ y)
         basis = basis @ complement(y)
     return np.array(drawn)

@@ -61,5 +61,4 @@ def add_and_round(
     places += factor.denominator.bit_length() - 1
     shift = grid.exponent - 2 * GRID_BITS + places
     total = (steps << (places - 2 * GRID_BITS)) + noise * factor.numerator
-    rounded = (total + (1 << (shift - 1))) >> shift
-    return np.array([int(entry) * grid.step for entry in rounded.flat], dtype=np.float64).reshape(rounded.shape)
+    return grid.floats((total + (1 << (shift - 1))) >> shift)

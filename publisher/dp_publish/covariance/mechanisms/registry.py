@@ -1,4 +1,4 @@
-"""Every covariance mechanism by its name: `policy.SoundMechanism` lists them, each has the file of its name here.
+"""Every covariance mechanism by its name: `SoundMechanism` lists them, each has the file of its name here.
 
 **Unsound** are mechanisms that the literature offers as pure epsilon and that are not private, refused by name.
 
@@ -32,7 +32,8 @@ def mechanism_named(name: str) -> type[Mechanism] | None:
     PrivacyError
         It is known to be not private.
     """
-    refuse_unsound(name)
+    if name in _REASONS:
+        raise PrivacyError(_REASONS[name])
     if name == "auto":
         return None
     module = import_module(f"dp_publish.covariance.mechanisms.{name.replace('-', '_')}")
@@ -43,15 +44,3 @@ def mechanism_named(name: str) -> type[Mechanism] | None:
 def all_mechanisms() -> list[type[Mechanism]]:
     """Return all that may be used."""
     return [kind for kind in map(mechanism_named, get_args(SoundMechanism)) if kind is not None]
-
-
-def refuse_unsound(name: str) -> None:
-    """Refuse a mechanism that has no guarantee; do nothing for any other name.
-
-    Raises
-    ------
-    PrivacyError
-        Says why.
-    """
-    if name in _REASONS:
-        raise PrivacyError(_REASONS[name])

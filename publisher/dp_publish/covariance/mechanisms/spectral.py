@@ -1,4 +1,4 @@
-"""The common parts of the mechanisms that sample eigenvectors: noisy eigenvalues, exact and fast draws, the exception.
+"""The exact and the fast draws of the mechanism that samples eigenvectors, and what its guarantee excepts.
 
 **What is covered.** Only integers are drawn, each by a step that is private on its own, and everything else is made of
 them and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
@@ -14,7 +14,7 @@ them and of the policy, so that there is nothing of the data in the low bits of 
   a coarse one, which it shares with the other mechanisms.
 
 What the computer draws differs from that with a chance below a sum over eigenvalues and vectors, delta_0, whatever the
-data: the total variations that `laplace_sampling` and what is below prove, for a precision of our choice. So for a unit
+data: the total variations that `sampling.laplace` and what is below prove, for a precision of our choice. So for a unit
 of privacy of m rows
 
     P[S | C] <= e^(m epsilon) P[S | C'] + (1 + e^(m epsilon)) delta_0,
@@ -87,40 +87,26 @@ Johnson (2013), Matrix analysis, section 4.3, for Weyl's inequality.
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (
-    EXCEPTED_DELTA,
     DyadicGrid,
-    Mechanism,
-    NoisyMoments,
-    PureMechanism,
-    grid_for,
-    released,
     security_for,
 )
-from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.scaling import GRID_BITS, nuclear_sensitivity
+from dp_publish.covariance.scaling import GRID_BITS
 from dp_publish.sampling.bingham import envelope_parameter, sample_bingham
 from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, precise_normals
-from dp_publish.sampling.keystream import Keystream, SecureKeystream, uniform_bits
+from dp_publish.sampling.keystream import Keystream, uniform_bits
 from dp_publish.sampling.laplace import sample_discrete_laplace
 
-DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
-
-_FINENESS = 28
-_COARSENESS = 12
 _PLACES = 52  # of a basis
-_UP = 1 + 2.0**-48  # the same for a scale
 Floats: TypeAlias = NDArray[np.float64]
 
 
@@ -129,15 +115,16 @@ class Tools:
     """The two steps that see the data.
 
     `eigenvalues` takes a grid and a scale in its steps, and returns noisy ones, in steps. `vector` takes an orthonormal
-    basis, as columns, a matrix to subtract from the data's, in units of N^2, and kappa; it returns coordinates.
+    basis, as columns, and kappa; it returns coordinates.
     """
 
     eigenvalues: Callable[[DyadicGrid, float], Floats]
-    vector: Callable[[Floats, Floats, float], Floats]
+    vector: Callable[[Floats, float], Floats]
     granular: bool
 
 
-def _exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keystream) -> Tools:
+def exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keystream) -> Tools:
+    """Return steps of integers alone, for an epsilon of one row and as many rows as a unit has."""
     d, square = moments.scaling.n_coordinates, Fraction(moments.scaling.square)
     security = security_for(max_rows * epsilon) + d.bit_length() + 1
     bits = 64 * math.ceil(max(192, security + 8) / 64)
@@ -147,15 +134,14 @@ def _exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keys
         exact = eigenvalues_in_units(moments.steps, grid.exponent)
         return np.array([one + other for one, other in zip(exact, noise, strict=True)], dtype=np.float64)
 
-    def vector(basis: Floats, subtracted: Floats, kappa: float) -> Floats:
+    def vector(basis: Floats, kappa: float) -> Floats:
         if basis.shape[1] == 1:
             return np.ones(1)
         b = integers(basis, _PLACES)
         beta = int(np.abs(b.T @ b).sum(axis=1).max())
-        rest = moments.steps - integers(subtracted * float(square), 2 * GRID_BITS)
         factor = Fraction(kappa) / (beta * square * 4**GRID_BITS)
         exponent = max(0, 64 + (factor.denominator // max(factor.numerator, 1)).bit_length())
-        drawn = draw_direction(b.T @ rest @ b * int(factor * 2**exponent), exponent, security, rng)
+        drawn = draw_direction(b.T @ moments.steps @ b * int(factor * 2**exponent), exponent, security, rng)
         y = np.array(drawn, dtype=np.float64)
         unit: Floats = y / np.linalg.norm(y)
         return unit
@@ -163,15 +149,16 @@ def _exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keys
     return Tools(eigenvalues, vector, granular=True)
 
 
-def _float_tools(moments: ExactMoments, rng: Keystream) -> Tools:
+def float_tools(moments: ExactMoments, rng: Keystream) -> Tools:
+    """Return steps in floating point, which are sooner done, and whose low bits tell of the data."""
     matrix = moments.matrix
 
     def eigenvalues(grid: DyadicGrid, scale: float) -> Floats:
         noise = sample_discrete_laplace(scale, len(matrix), rng)
         return np.asarray(np.rint(np.linalg.eigvalsh(matrix)[::-1] / grid.step) + noise)
 
-    def vector(basis: Floats, subtracted: Floats, kappa: float) -> Floats:
-        spectrum, vectors = np.linalg.eigh(basis.T @ (matrix / moments.scaling.square - subtracted) @ basis)
+    def vector(basis: Floats, kappa: float) -> Floats:
+        spectrum, vectors = np.linalg.eigh(basis.T @ (matrix / moments.scaling.square) @ basis)
         return np.asarray(with_fixed_signs(vectors) @ sample_bingham(kappa * spectrum, rng))
 
     return Tools(eigenvalues, vector, granular=False)
@@ -185,78 +172,6 @@ def with_fixed_signs(vectors: Floats) -> Floats:
     fixed = np.sqrt(np.arange(2.0, len(vectors) + 2.0))
     signed: Floats = vectors * np.where(fixed @ vectors < 0.0, -1.0, 1.0)
     return signed
-
-
-@dataclass(frozen=True)
-class SpectralMechanism(PureMechanism):
-    """A mechanism of half an epsilon on the eigenvalues and half on vectors; its noise does not act entry by entry."""
-
-    noise: ClassVar[type[MatrixNoise]] = MatrixNoise
-    draws_depend_on_data: ClassVar[bool] = True
-    forecast_as: ClassVar[type[Mechanism] | None] = Laplace
-    excepted_delta: ClassVar[float] = EXCEPTED_DELTA
-
-    @property
-    def sensitivity(self) -> float:
-        """The most that one row moves the eigenvalues of the sum, all movements added up."""
-        return nuclear_sensitivity(self.scaling, self.neighbours)
-
-    @property
-    def exponent(self) -> float:
-        """The exponent's kappa that an epsilon of one vector allows, over that epsilon."""
-        return 1 / self.neighbours.nuclear
-
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
-        """Return second moments made of integers alone; see `Mechanism`."""
-        keystream = SecureKeystream() if rng is None else rng
-        return self._release(moments, _exact_tools(moments, self.row_epsilon, self.max_rows, keystream))
-
-    def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
-        """Return what `draw` would, drawn in floating point, sooner: to measure errors, never to release.
-
-        Low bits of the result tell of the data, so that no guarantee is stated.
-        """
-        return self._release(moments, _float_tools(moments, rng))
-
-    @abstractmethod
-    def put_together(self, eigenvalues: Floats, tools: Tools) -> tuple[Floats, Floats]:
-        """Return the matrix, and what it was before it was shrunk, in units of N^2, from noisy eigenvalues."""
-
-    def coefficients(self, eigenvalues: Floats) -> Floats:
-        """Return what the vectors are multiplied by: the eigenvalues, unless they are shrunk."""
-        return eigenvalues
-
-    def _release(self, moments: ExactMoments, tools: Tools) -> NoisyMoments:
-        eigenvalues, step = self._noisy_eigenvalues(moments, tools)
-        matrix, unshrunk = self.put_together(eigenvalues, tools)
-        scaled = 0.5 * (matrix + matrix.T) * moments.scaling.square
-        if tools.granular:
-            scaled = np.rint(scaled / step) * step
-        return released(self, scaled, moments, MatrixNoise(step), unshrunk * moments.scaling.square)
-
-    def _noisy_eigenvalues(self, moments: ExactMoments, tools: Tools) -> tuple[Floats, float]:
-        """Return eigenvalues with noise in units of N^2, the largest first, and the step of the grid for the matrix."""
-        d, square, moved = moments.scaling.n_coordinates, moments.scaling.square, self.sensitivity
-        grid = eigenvalue_grid(moved, self.row_epsilon)
-        scale = 2 * (moved + 1.5 * d * grid.step) / self.row_epsilon * _UP
-        noisy = tools.eigenvalues(grid, scale / grid.step) * (grid.step / square)
-        most = float(moments.n_rows) if self.neighbours.n_rows_public else math.inf
-        return self.limit(noisy, most), grid_for(scale, _COARSENESS).step
-
-    def limit(self, noisy: Floats, most: float) -> Floats:
-        """Return the nearest eigenvalues, descending, that are not negative and have a sum of at most `most`."""
-        eigenvalues = np.sort(noisy)[::-1]
-        excess = 0.0
-        if np.maximum(eigenvalues, 0.0).sum() > most:
-            excesses = (np.cumsum(eigenvalues) - most) / np.arange(1, len(eigenvalues) + 1)
-            excess = excesses[np.flatnonzero(eigenvalues >= excesses)[-1]]
-        allowed: Floats = np.maximum(eigenvalues - excess, 0.0)
-        return allowed
-
-
-def eigenvalue_grid(moved: float, epsilon: float) -> DyadicGrid:
-    """Return the grid of the eigenvalues' noise, for the sum of their movements; in the matrix's units."""
-    return grid_for(2 * moved / epsilon, _FINENESS)
 
 
 PLACES = 48  # of the released vectors

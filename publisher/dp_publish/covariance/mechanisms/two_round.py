@@ -15,10 +15,6 @@ would make their rows long, and the noise on all other columns large; shortened 
 its correlations. So a column's unit in the second round is at least such that its clip comes no farther out than
 `_FARTHEST` lengths of a typical row: its own correlations have more noise then, and no other's.
 
-Where a column has a transform, its values become asinh((x - center) / scale) before all else (`two_rounds.asinh`), with
-the center and the scale that were found or declared: a function of a row alone, given what step 1 released, so that it
-costs nothing, and the rows of later steps are clipped and shortened as any others.
-
 A release by normal scores (`columns`) has histograms of all columns after step 1, and replaces values by the scores of
 their cells (`two_rounds.margins`), whose ends, means and deviations are public, so that no clip is chosen.
 
@@ -55,7 +51,6 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
-from dp_publish.covariance.two_rounds.asinh import Transforms, on_scale, place_on_scale
 from dp_publish.covariance.two_rounds.margins import (
     MarginCounts,
     RawColumn,
@@ -65,8 +60,9 @@ from dp_publish.covariance.two_rounds.margins import (
     places_of_whole,
     score_columns,
 )
-from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, transforms_of
+from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
+from dp_publish.covariance.two_rounds.scores import to_scores
 from dp_publish.covariance.two_rounds.shares import (
     StepShares,
     clip_search,
@@ -248,20 +244,15 @@ class TwoRound(Mechanism):
         shares = self.shares(n_rows)
         witness.drawing()
         centers, scales = counts.find(shares.place, shares.range, play)
-        p, scored, transforms = len(scales), None, {}
+        p, scored = len(scales), None
         if self.columns:
             scored = self._score(rows, centers, scales, n_rows, shares.margins, play)
             low, high, centers, scales = scored.low, scored.high, scored.centers, scored.scales
             clips = _clips_of(scored, least_clip(self.row_mu, n_rows, p))
-            rows = _mapped_rows(rows, scored.maps)
+            rows = _in_scores(rows, scored.maps)
         else:
-            clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
-
-            # from here on, what is said of columns with a transform is on its scale
             low, high = counts.limits
-            transforms = transforms_of(self.places, centers, scales)
-            low, high, centers, scales = place_on_scale(transforms, low, high, centers, scales)
-            rows = _mapped_rows(rows, transforms)
+            clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
 
         # the first round, in units that put all clips at the same place
         low, high = np.maximum(low, centers - clips * scales), np.minimum(high, centers + clips * scales)
@@ -297,7 +288,6 @@ class TwoRound(Mechanism):
             fourth_step=2.0**-lengths.bits,
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
-            transforms=transforms,
             scored=scored,
         )
         return replace(second, earlier=earlier)
@@ -401,20 +391,18 @@ def _clips_of(scored: Scored, least: float) -> NDArray[np.float64]:
     return clips
 
 
-def _mapped_rows(rows: RawRows, maps: Transforms | Mapping[int, Scores]) -> RawRows:
-    """Return the rows of a table with columns on their own scale, or in their scores, in every pass."""
-    if not maps:
-        return rows
+def _in_scores(rows: RawRows, maps: Mapping[int, Scores]) -> RawRows:
+    """Return the rows of a table with columns in their scores, in every pass."""
 
-    def mapped(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
-        return rows(partial(_add_mapped, add=add, maps=maps), merge)
+    def scored(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
+        return rows(partial(_add_scores, add=add, maps=maps), merge)
 
-    return mapped
+    return scored
 
 
-def _add_mapped(batches: Batches, *, add: Callable[[Batches], T], maps: Mapping[int, Any]) -> T:
-    """Return what comes of rows on their own scale; pickled where others run it."""
-    return add(on_scale(values, maps) for values in batches)
+def _add_scores(batches: Batches, *, add: Callable[[Batches], T], maps: Mapping[int, Scores]) -> T:
+    """Return what comes of rows in scores; pickled where others run it."""
+    return add(to_scores(values, maps) for values in batches)
 
 
 def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:

@@ -81,7 +81,9 @@ class Wishart(OneSum):
     @classmethod
     def form_of(cls, strength: Strength) -> ApproximateDP:
         """Return an (epsilon, delta) as it is."""
-        return require_epsilon_and_delta(cls.name, strength)
+        if not isinstance(strength, ApproximateDP):
+            raise PolicyError("the wishart mechanism is calibrated by epsilon and delta: give both")
+        return strength
 
     def check_strength(self) -> None:
         """Refuse an epsilon or delta out of range, or one that takes too much noise."""
@@ -147,18 +149,6 @@ class Wishart(OneSum):
         except (ParameterError, PrivacyError):
             return math.inf
         return math.sqrt(m * d * (d + 1)) / n_rows
-
-
-def require_epsilon_and_delta(name: str, strength: Strength) -> ApproximateDP:
-    """Return an (epsilon, delta) as it is, and refuse any other strength.
-
-    Raises
-    ------
-    PolicyError
-    """
-    if not isinstance(strength, ApproximateDP):
-        raise PolicyError(f"the {name} mechanism is calibrated by epsilon and delta: give both")
-    return strength
 
 
 def _rounding_chance(m: int, d: int, square: float, grid: DyadicGrid) -> float:

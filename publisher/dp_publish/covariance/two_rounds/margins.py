@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dp_bundle.data.margins import Counts, Floats, Margin, Scores, mean_and_deviation, middle_scores
-from dp_publish.covariance.two_rounds.asinh import cells_of
 from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.covariance.two_rounds.scores import cells_of
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
 _FINENESS, _STEPS = 0.85, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these

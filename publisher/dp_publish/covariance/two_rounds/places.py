@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.two_rounds.asinh import SCALE
 from dp_publish.covariance.two_rounds.shares import ClipSearch, clips
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, Play
 from dp_publish.policy.model import ColumnPolicy
@@ -52,8 +50,6 @@ class Place:
         Declared both, or neither.
     floor : float
         The least distance from the center that its scale may be made of, such as half the distance of two integers.
-    transform : {"asinh"} or None
-        What its values become once its center and scale are public (`two_rounds.asinh`).
     """
 
     low: float = -LARGEST
@@ -61,7 +57,6 @@ class Place:
     center: float | None = None
     scale: float | None = None
     floor: float = 0.0
-    transform: Literal["asinh"] | None = None
 
     @property
     def is_declared(self) -> bool:
@@ -85,19 +80,8 @@ def declared_place(entry: ColumnPolicy) -> Place:
     low, high = entry.bounds or (-LARGEST, LARGEST)
     floor = _HALF if entry.holds.is_whole else 0.0
     if "scale" in entry.model_fields_set:
-        return Place(low, high, entry.center, entry.scale, floor, entry.transform)
-    return Place(low, high, floor=floor, transform=entry.transform)
-
-
-def transforms_of(
-    places: tuple[Place, ...], centers: NDArray[np.float64], scales: NDArray[np.float64]
-) -> dict[int, tuple[float, float]]:
-    """Return the center and the scale, in data units, of every column that has a transform, by its place."""
-    return {
-        index: (float(centers[index]), float(scales[index]))
-        for index, place in enumerate(places)
-        if place.transform is not None
-    }
+        return Place(low, high, entry.center, entry.scale, floor)
+    return Place(low, high, floor=floor)
 
 
 class PlaceCounts:
@@ -189,11 +173,8 @@ class PlaceCounts:
         found = np.empty(len(scales))
         for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
             center, scale = centers[index], scales[index]
-            limits = distances = clips(search.least, max(place.high - center, center - place.low) / scale)
-            if place.transform is not None:
-                limits = clips(search.least, math.asinh(distances[-1]) / SCALE)
-                distances = np.sinh(limits * SCALE)
-            beyond = counts.sum() - count_within(counts, grid, center, distances * scale)
+            limits = clips(search.least, max(place.high - center, center - place.low) / scale)
+            beyond = counts.sum() - count_within(counts, grid, center, limits * scale)
             chosen = play(
                 Choice(f"clip of column {index + 1}", search.mechanism),
                 search.scores(beyond, is_bounded=place.is_bounded),

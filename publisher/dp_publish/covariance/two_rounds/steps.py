@@ -67,7 +67,7 @@ class Choice:
     """A choice by the exponential mechanism; the statistic is the score of every outcome.
 
     Scores move by at most 1, so the log-ratio of probabilities has a range of at most the mechanism's epsilon
-    (`search.exponential`); and whatever range it has on two tables, costs what an epsilon as large does.
+    (`sampling.exponential`); and whatever range it has on two tables, costs what an epsilon as large does.
     """
 
     name: str

@@ -8,6 +8,7 @@ import pytest
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.portals.export import export_csv
+from dp_bundle.portals.portal_json import schema_org_document
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -32,3 +33,13 @@ def test_export_writes_the_histograms_too(bundle: Bundle, tmp_path: Path) -> Non
     cells = found[found["column"] == "hue"]
     assert cells["level"].tolist() == [*[""] * hue.n_filled, "(no value)"]
     assert cells["low"].tolist()[1:-1] == cells["high"].tolist()[:-2] == hue.edges.tolist()
+
+
+def test_portals_say_that_a_column_is_scores_and_has_no_unit(bundle: Bundle) -> None:
+    """The unit of the values is not that of the numbers, whose links are between scores."""
+    described = {each["name"]: each for each in schema_org_document(bundle.release, [])["variableMeasured"]}
+    assert described["alcohol"] == {
+        "@type": "PropertyValue",
+        "name": "alcohol",
+        "description": "Published as normal scores.",
+    }

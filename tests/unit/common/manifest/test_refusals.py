@@ -75,7 +75,6 @@ def test_sound_ones_come_back_to_the_byte(kind: str, changes: Changes) -> None:
 REFUSED: list[tuple[str, str, Changes]] = [
     # columns
     ("granularity 1", "rows", {f"{P}.columns.2.noise.granularity": 0.5}),
-    ("has a transform", "rows", {f"{C}.transform": {"name": "asinh", "center": 0.0, "scale": 1.0}}),
     ("other kind", "covariance", {f"{C}.kind": "integer"}),
     ("noise of their own", "rows", {f"{C}.noise": None, f"{C}.kind": "continuous"}),
     ("two rounds", "two-round", _NO_STANDARDS),

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle.data.latent import Steps
-from dp_bundle.manifest.columns import Asinh, Column, Scores
+from dp_bundle.manifest.columns import Column, Scores
 from dp_learn.covariance.estimate import ReleasedCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.skewness import least_skewness, limits_of
@@ -52,14 +52,6 @@ def test_no_column_is_less_skewed(name: str, sign: float) -> None:
         assert least == 0.0
     else:
         assert exact / 4 < least <= exact
-
-
-def test_bounds_are_taken_to_the_scale_of_asinh() -> None:
-    """A count that is mostly zero."""
-    counts = np.where(np.arange(1000) < 850, 0.0, 40.0)
-    made = Asinh(name="asinh", center=1.0, scale=3.0)
-    values = np.arcsinh((counts - made.center) / made.scale)
-    assert skewness_of(values, column_of(0.0, 40.0, transform=made)) == pytest.approx(stats.skew(values), rel=1e-9)
 
 
 def test_scores_have_the_limits_of_their_steps() -> None:

@@ -10,11 +10,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.output.estimator_results import learn_alternative
 from dp_learn.output.messages import describe_edges, describe_nodes, describe_number, describe_result
 from dp_learn.output.page.report import make_report
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import publish
+
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
 def graph_with(intervals: dict[tuple[int, int], tuple[float, float]], weight: float = 0.4) -> GraphEstimate:
@@ -114,3 +118,12 @@ def test_every_estimator_says_what_the_noise_hides(estimator: str, tmp_path: Pat
     assert len(said) > 1
     assert all(sentence in page for sentence in said if not sentence.startswith(f"{estimator}, alpha"[1:]))
     assert text.count(" -- ") == min(10, len(edges) - hidden)
+
+
+def test_scores_are_no_classes() -> None:
+    """A column of normal scores has no 0 and 1 that a discriminant could tell apart."""
+    with (
+        open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as opened,
+        pytest.raises(ParameterError, match="not one of normal scores"),
+    ):
+        learn_alternative([opened], "lda", alpha=None, target="alcohol")

@@ -92,8 +92,6 @@ def test_options_override_the_file(tmp_path: Path) -> None:
             "which has no middle",
         ),
         ("[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n", "for a covariance release"),
-        ('[privacy]\nmu = 1\n[columns.a]\ntransform = "asinh"', "is for release"),
-        (f'{COVARIANCE}mu = 1\n[columns.a]\nkind = "boolean"\ntransform = "asinh"', "is for numbers"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 20.0", "center must be within"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 0.0\nscale = 21.0", "scale must be"),
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
