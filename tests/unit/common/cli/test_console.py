@@ -1,6 +1,8 @@
 """What the three commands share: answers on stdout, everything else on stderr, and one sentence for an error."""
 
 import json
+import subprocess
+import sys
 
 import click
 import pytest
@@ -88,3 +90,11 @@ def test_answers_go_to_people_machines_or_nobody(
     assert captured.err == ("" if "--quiet" in words else "by the way\n")
     if "--json" in words:
         assert json.loads(captured.out) == {"é": 1}
+
+
+def test_no_warning_of_numpy_reaches_a_person() -> None:
+    """A number that is none is looked at where it matters, and says nothing by itself."""
+    called = "click.Command('a', callback=lambda: print(numpy.log(numpy.array([-1.0])).sum()))"
+    code = f"import click, numpy; from dp_bundle.cli.console import run; run({called})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("nan\n", "")
