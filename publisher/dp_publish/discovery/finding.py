@@ -47,11 +47,13 @@ from dp_publish.policy.open_columns import DiscoveryShares, reasons, share_mu
 
 _CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
-_LEAST_LEVEL, MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how many levels are kept
+LEAST_LEVEL = 0.02  # of the rows that have a value
 HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
 _LONGEST = 200  # characters of a level
 _OTHER = "other"
-TOO_RARE = "words of which too few are frequent enough to be told apart from the noise"
+TOO_RARE = (
+    "words: the levels with at least 2 % of the rows, and more than the noise can hide, hold less than half of them"
+)
 AMBIGUOUS = (
     "numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: "
     'in a policy, decimal = "." or "," under [table] says which'
@@ -324,7 +326,7 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     has_gaps = n_gaps > max(_CLEAR * gaps_sigma, _LEAST_SHARE * n_rows)
     n_values = max(n_rows - max(n_gaps, 0), 1)
     ordered = sorted(kept.items(), key=lambda item: (-item[1], item[0]))  # no tie is broken by the rows
-    frequent = [value for value, number in ordered[:MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
+    frequent = [value for value, number in ordered if number >= LEAST_LEVEL * n_values]
     levels = sorted(frequent)  # and not by noisy counts, whose order other releases would not have
     held = sum(kept[value] for value in levels)
     if held < HELD * n_values:
@@ -335,7 +337,7 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     if has_others and _OTHER not in levels:
         levels.append(_OTHER)
     if len(levels) < 2:
-        return "one value in nearly all rows"
+        return "only one level has more rows than the noise can hide"
     other = _OTHER if has_others else frequent[0]
     return ColumnPolicy(
         kind="category", categories=tuple(levels), other=other, missing="category" if has_gaps else "other"

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.covariance.calibration import in_two_rounds
-from dp_publish.discovery.finding import MOST_LEVELS
+from dp_publish.discovery.finding import LEAST_LEVEL
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import gap_columns
@@ -145,7 +145,7 @@ def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, dict[str, st
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
     names = sought.looked
-    levels = min(int(1 / least_level(policy, n_rows, len(names), -MOSTLY)), MOST_LEVELS) if names else 0
+    levels = int(1 / max(least_level(policy, n_rows, len(names), -MOSTLY), LEAST_LEVEL)) if names else 0
     return _with_words(policy, names, levels + 2, 2)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from dp_bundle.base.quoting import counted, round_up
 from dp_publish.data.table import Table
-from dp_publish.discovery.finding import HELD, MOST_LEVELS, NAMES, TOO_RARE
+from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
 from dp_publish.discovery.looks import Look, as_they_look, converter
 from dp_publish.forecast.advice import forecast_drawn, least_mu
@@ -41,10 +41,10 @@ def columns_of(
     """
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
-    least = least_level(policy, n_rows, len(words), MOSTLY * surely) if words else 1.0
+    least = max(least_level(policy, n_rows, len(words), MOSTLY * surely), LEAST_LEVEL) if words else 1.0
     parts = dict.fromkeys(sought.names, 1)
     for name, counts in words.items():
-        told = [number for _, number in counts.most_common(MOST_LEVELS) if number >= least * counts.total()]
+        told = [number for number in counts.values() if number >= least * counts.total()]
         others = sum(told) < (1 - least / 2) * counts.total()
         n_levels = len(told) + others if sum(told) > HELD * counts.total() else 0
         parts[name] = n_levels if n_levels > 2 else n_levels // 2

@@ -1,0 +1,25 @@
+"""What is released where nobody says so: second moments, whatever the strength."""
+
+import numpy as np
+import pandas as pd
+
+from dp_publish.forecast.advice import forecast_drawn
+from dp_publish.forecast.choosing import choose_release
+from dp_publish.policy.columns import prepare
+from dp_publish.policy.model import Policy
+
+
+def test_a_weaker_guarantee_never_shows_less() -> None:
+    """From mu = 0.1 to 100 the release is of one kind, in which smaller partial correlations are seen each time."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 8)), columns=[*"abcdefgh"])
+    seen = []
+    for mu in np.geomspace(0.1, 100.0, 13):
+        policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": mu}})
+        chosen, why = choose_release(table, policy)
+        found = prepare(table, chosen).policy
+        kinds = dict.fromkeys(table, "continuous")
+        shown = forecast_drawn(found, kinds, len(table)).of(chosen.privacy.release).clearest
+        seen.append(np.inf if shown is None else shown)
+        assert why.startswith("second moments")
+    assert seen == sorted(seen, reverse=True)
+    assert seen[0] > 2.0 * seen[-1]
