@@ -242,6 +242,12 @@ class NoisyCovariance:
         shared = None if self.noise_shared is None else self.noise_shared[np.ix_(kept, kept)]
         return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept], shared)
 
+    def of_forms(self, forms: FloatArray) -> NoisyCovariance:
+        """Return the source on forms of its columns of which no two have one in common."""
+        shared = None if self.noise_shared is None else sandwich(forms, self.noise_shared)
+        noise = forms**2 @ self.noise_variance, forms**4 @ self.noise_fourth_cumulant
+        return NoisyCovariance(self.n_rows, sandwich(forms, self.covariance), *noise, shared)
+
     @property
     def known_noise(self) -> NoisyCovariance:
         """The law of the noise, which rows always state."""
@@ -307,6 +313,9 @@ class NoiseLaw(Protocol):
     def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
         """Return the noise on some of the columns."""
 
+    def of_forms(self, forms: FloatArray) -> NoiseLaw:
+        """Return the noise on forms of the columns of which no two have one in common."""
+
     def of_share(self, share: float) -> NoiseLaw:
         """Return the law of as much noise on the sums over a share of the rows."""
 
@@ -349,6 +358,10 @@ class NoiseAndRest:
     def keep(self, kept: npt.NDArray[np.int64]) -> NoiseAndRest:
         """Return the law of some of the columns."""
         return replace(self, noise=self.noise.keep(kept), rest=self.rest.keep(kept))
+
+    def of_forms(self, forms: FloatArray) -> NoiseAndRest:
+        """Return the law on forms of the columns of which no two have one in common."""
+        return replace(self, noise=self.noise.of_forms(forms), rest=self.rest.of_forms(forms))
 
     def of_share(self, share: float) -> NoiseAndRest:
         """Return the law of a share of the rows."""
@@ -431,6 +444,11 @@ class ReleasedCovariance:
         noise = None if self.noise is None else self.noise.keep(kept)
         skewness = None if self.skewness is None else self.skewness[kept]
         return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise, skewness=skewness)
+
+    def of_forms(self, forms: FloatArray) -> ReleasedCovariance:
+        """Return the source on forms of its columns of which no two have one in common, whose skewness is unknown."""
+        noise = None if self.noise is None else self.noise.of_forms(forms)
+        return replace(self, debiased=sandwich(forms, self.debiased), noise=noise, skewness=None)
 
 
 def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:

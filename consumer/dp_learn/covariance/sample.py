@@ -31,7 +31,8 @@ from dp_learn.covariance.estimate import (
 )
 from dp_learn.covariance.levels import Levels, rare_gaps
 from dp_learn.covariance.moments import Moments, merge_moments, row_errors, select_columns, subsample_moments
-from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_sources
+from dp_learn.covariance.shared_columns import bundle_sources
+from dp_learn.covariance.sources import CovarianceSource, RowSource
 from dp_learn.covariance.standard_errors import (
     at_least_model,
     clear_variances,

@@ -113,7 +113,7 @@ class _Distribution(NamedTuple):
     variance: float
 
 
-def require_one_scale(bundles: Sequence[Bundle], done: str) -> Collection[str]:
+def require_one_scale(bundles: Sequence[Bundle], done: str, among: Collection[str] | None = None) -> Collection[str]:
     """Return the columns that stay as their scores, rather than as normal variables, in all of several releases.
 
     Parameters
@@ -123,6 +123,8 @@ def require_one_scale(bundles: Sequence[Bundle], done: str) -> Collection[str]:
     done : str
         As in `bundle_source`. Pooled releases need distributions that agree in all columns, others in those that stay
         as their scores: correlations of these depend on the distributions.
+    among : collection of str, optional
+        The raw columns whose distributions need to agree; all by default.
 
     Raises
     ------
@@ -133,7 +135,7 @@ def require_one_scale(bundles: Sequence[Bundle], done: str) -> Collection[str]:
     first = _distributions(bundles[0])
     for bundle in bundles[1:]:
         other = _distributions(bundle)
-        common = first.keys() & other.keys()
+        common = first.keys() & other.keys() & (first.keys() if among is None else {*among})
         needed = [name for name in first if name in common and (done == "pooled" or name in weak)]
         for name in sorted(common):  # in another order, signs are others as well
             if first[name].labels != other[name].labels:

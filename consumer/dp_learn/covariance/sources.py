@@ -20,7 +20,6 @@ References
 Little & Rubin (2019), Statistical Analysis with Missing Data, section 3.4, on available cases.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -149,39 +148,6 @@ class CovarianceSource:
         return self.released.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
 
 
-def bundle_sources(
-    bundles: Sequence[Bundle], *, done: str = "pooled", gaps: bool = True, rare: Collection[str] = ()
-) -> tuple[list[RowSource | CovarianceSource], list[str]]:
-    """Return `bundle_source` of each, with the gaps that all publish but for rare ones, and sentences on the others.
-
-    Columns and nodes have their `shown_names`.
-    """
-    fills = [_fills_of(bundle).items() for bundle in bundles]
-    shared = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
-    told = [name for name in shared if name not in rare]
-    for bundle in bundles[1:]:
-        _require_same_columns(bundle, bundles[0], told, done)
-    as_scores, notes = _require_one_scale(bundles, done)
-    sources = [
-        _with_names(bundle_source(each, like=bundles[0], done=done, told=told, as_scores=as_scores), shown_names(each))
-        for each in bundles
-    ]
-    if rare:
-        notes.append(
-            "gaps too few to tell anything are left out, so that covariances are those of the rows with a value: "
-            f"{listed(list(rare))}"
-        )
-    by = Counter(name for items in fills for name, _ in items if name not in shared)
-    if by:
-        named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
-        notes.append(
-            f"gaps of {and_more(named, 10)} are left out: where they are published, the column's covariances are those "
-            "of the rows that have its value, which differ from those of all rows if gaps depend on the values; "
-            "elsewhere its cells without a value, if there are any, count as dp-bundle inspect says"
-        )
-    return sources, notes
-
-
 def shown_names(bundle: Bundle) -> dict[str, str]:
     """Return the names by which results call columns of two levels: with the level that is 1, which a sign is about."""
     taken = {column.name for column in bundle.release.columns}
@@ -193,7 +159,7 @@ def shown_names(bundle: Bundle) -> dict[str, str]:
     return {name: said for name, said in shown.items() if said not in taken}
 
 
-def _with_names(source: RowSource | CovarianceSource, shown: Mapping[str, str]) -> RowSource | CovarianceSource:
+def with_names(source: RowSource | CovarianceSource, shown: Mapping[str, str]) -> RowSource | CovarianceSource:
     """Return a source whose columns and nodes have other names."""
     columns, nodes = (tuple(shown.get(name, name) for name in own) for own in (source.columns, source.levels.nodes))
     return replace(source, columns=columns, levels=replace(source.levels, nodes=nodes))
@@ -231,8 +197,8 @@ def bundle_source(
     """
     like = bundle if like is None else like
     _require_usable_sizes(bundle)
-    told = dict(_fills_of(bundle).items() & _fills_of(like).items()) if told is None else told
-    mine, other = _require_same_columns(bundle, like, told, done)
+    told = dict(fills_of(bundle).items() & fills_of(like).items()) if told is None else told
+    mine, other = require_same_columns(bundle, like, told, done)
     columns = bundle.release.columns
     names = (*other, *(column.name for column in columns if column.name not in mine))
     place_of = {column.name: place for place, column in enumerate(columns)}
@@ -379,22 +345,6 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     return True
 
 
-def _require_one_scale(bundles: Sequence[Bundle], done: str) -> tuple[Collection[str], list[str]]:
-    """Return what `require_one_scale` does of several releases by normal scores, and a sentence on what they tell."""
-    if len(bundles) == 1 or any(bundle.release.margins is None for bundle in bundles):
-        return (), []
-    from dp_learn.covariance.scores import require_one_scale  # with scipy, which others have no use for
-
-    said = (
-        "normal scores are pooled, as no column's distribution is farther from that of the first release than noise "
-        "and chance explain, and 0.02 of the rows; each release alone has its histograms"
-        if done == "pooled"
-        else "links are between the normal variables behind ranks, by each release's own histograms: differences of "
-        "the columns' distributions are not among what is told"
-    )
-    return require_one_scale(bundles, done), [said]
-
-
 def require_each_once(bundles: Sequence[Bundle]) -> None:
     """Refuse, by `SchemaError`, a release that is given twice."""
     seen: dict[str, str] = {}
@@ -444,26 +394,30 @@ def _require_usable_sizes(bundle: Bundle) -> None:
             )
 
 
-def _fills_of(bundle: Bundle) -> dict[str, float]:
+def fills_of(bundle: Bundle) -> dict[str, float]:
     """Return the numbers whose gaps are published, and where these stand."""
     return {each.source_name: fill_of(each) for each in bundle.release.columns if each.missing == "indicator"}
 
 
-def _shown(bundle: Bundle, told: Collection[str]) -> dict[str, Column]:
+def shown_columns(bundle: Bundle, told: Collection[str]) -> dict[str, Column]:
     """Return the columns by their names, as if gaps that are left out had not been published."""
-    left_out, plain = _fills_of(bundle).keys() - told, {"missing": "midpoint", "block": None}
+    left_out, plain = fills_of(bundle).keys() - told, {"missing": "midpoint", "block": None}
     shown = [each for each in bundle.release.columns if each.missing == "indicator" or each.block not in left_out]
     return {each.name: each.model_copy(update=plain) if each.block in left_out else each for each in shown}
 
 
-def _require_same_columns(
-    bundle: Bundle, like: Bundle, told: Collection[str], done: str
+def require_same_columns(
+    bundle: Bundle, like: Bundle, told: Collection[str], done: str, shared: Collection[str] = ()
 ) -> tuple[dict[str, Column], dict[str, Column]]:
-    """Return the columns of both that are shown, or refuse, by `SchemaError`, those that differ."""
-    mine, other = _shown(bundle, told), _shown(like, told)
+    """Return the columns of both that are shown, or refuse, by `SchemaError`, those that differ.
+
+    Of tables that are learned from by some of their columns, these need to be alike.
+    """
+    mine, other = shown_columns(bundle, told), shown_columns(like, told)
     here, there = quote_path(bundle.path), quote_path(like.path)
     policies = "ask for releases by policies that declare the same columns, kinds and categories"
-    if differing := sorted(mine.keys() ^ other.keys()):
+    differing = sorted(mine.keys() ^ other.keys())
+    if differing and not shared:
         raise SchemaError(
             f"{here} and {there} do not have the same columns, so they cannot be {done}: only one has "
             f"{and_more([*map(quote_name, differing)], 5)}; {policies}"
@@ -473,6 +427,8 @@ def _require_same_columns(
         for one in (bundle, like)
     ]
     for name, column in mine.items():
+        if name not in other or (shared and column.source_name not in shared):
+            continue
         its, said = other[name], ""
         ours, theirs = (each.get(name, []) for each in levels)
         if ours != theirs and ours and theirs:

@@ -152,7 +152,7 @@ def learn_apart(
         begin("reading the rows")
         done = "learned together" if is_joint else "compared"
         samples, notes = read_samples(
-            bundles, lambda sources: [Sample([each]) for each in sources], done=done, gaps=not is_joint
+            bundles, lambda sources: [Sample([each]) for each in sources], done=done, blocks=not is_joint
         )
         names = [quote_path(bundle.path) for bundle in bundles]
         contradictions = [

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
-from dp_bundle.base.quoting import name_columns
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import at_least_model, rows_without_noise
@@ -187,12 +186,6 @@ def learn_periods(
     n_draws: int = N_DRAWS,
 ) -> Joint:
     """Learn from all rows; see `learn_joint`, and `find_changes` for the number of draws."""
-    if samples[0].levels.blocks:
-        raise SchemaError(
-            "dp-learn joint learns graphs of numbers, and these tables have categories "
-            f"({name_columns(list(samples[0].levels.blocks))}), which dp-learn compare takes: compare the releases, or "
-            'ask for some without them, or with levels that have an order (kind = "ordered")'
-        )
     together = lay_out_together(samples, names or None)
     nodes = together.nodes[0].names
     periods, scores = weigh_periods(together.pooled, kind), list[JointScore]()
