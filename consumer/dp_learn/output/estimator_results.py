@@ -30,9 +30,9 @@ from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.edges import infer_coefficients
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
-from dp_learn.output.messages import NOISE, PENALTY, describe_edges, describe_number
-from dp_learn.output.summary import Result, Summary, describe_origin, name_weights, noise_shares
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges
+from dp_learn.output.summary import Result, Summary, count_edges, describe_origin, name_weights, noise_shares
+from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
@@ -44,7 +44,13 @@ _NORMAL = 1.959964
 
 
 def learn_alternative(
-    bundles: Sequence[Bundle], name: str, *, alpha: float | None, target: str | None = None, refit: bool = True
+    bundles: Sequence[Bundle],
+    name: str,
+    *,
+    alpha: float | None,
+    target: str | None = None,
+    refit: bool = True,
+    at_least: float = AT_LEAST,
 ) -> Result:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
@@ -60,6 +66,8 @@ def learn_alternative(
         The column to predict, for regression; for lda the column that holds the classes 0 and 1.
     refit : bool
         Whether a sparse precision matrix is fitted again on its graph, without the penalty; see `REFITTED`.
+    at_least : float
+        The strength of the edges that views show first; see `is_strong`.
 
     Raises
     ------
@@ -118,9 +126,10 @@ def learn_alternative(
     graph = GraphEstimate(
         pooled.columns, precision, pooled.covariance, inference, evidence=evidence, shrinks=share < 1.0
     )
-    summary |= {"penalty_share": share, "n_edges": len(graph.edge_columns["source"]), "notes": [*notes, *doubts]}
+    summary |= {"penalty_share": share, **count_edges(graph, at_least), "notes": [*notes, *doubts]}
     summary["edge_weights"] = name_weights(graph, share)
-    lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
+    why_none = NOISE if alpha is None else PENALTY
+    lines = describe_edges(graph, shrunk=share > 0.0, why_none=why_none, at_least=at_least)
     return Result(bundles, summary, graph, lines=lines)
 
 
@@ -172,9 +181,7 @@ def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) 
         f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
         f"  {counted(len(edges), 'edge')}{'; the surest:' if len(edges) else ''}",
     ]
-    for edge in edges.head(_SHOWN).to_dict("records"):
-        ends = f"{quote_name(edge['source'])} -- {quote_name(edge['target'])}"
-        lines.append(f"    {describe_number(edge['correlation'])}  {ends}")
+    lines += [describe_edge(edge, "correlation") for edge in edges.head(_SHOWN).to_dict("records")]
     return {"n_edges": len(edges)}, tables, lines
 
 

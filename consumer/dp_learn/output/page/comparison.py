@@ -15,7 +15,7 @@ from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.inference.differences import Difference
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import ComparisonResult, describe_left_out, spell_p
+from dp_learn.output.comparison import ComparisonResult, describe_left_out, describe_tests
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import write_names
@@ -46,6 +46,13 @@ _OF_STRENGTHS = {
     "q_value": ("q-value", ".2g", "the false discovery rate at which the column would just be found."),
     "strength_first": ("{first}", ".3f", ""),
     "strength_second": ("{second}", ".3f", ""),
+}
+_NAMES = {  # of the columns that are no numbers
+    "source": "Column",
+    "target": "and column",
+    "node": "Column",
+    "first": "First release",
+    "second": "Second release",
 }
 Places = npt.NDArray[np.intp]
 
@@ -87,8 +94,7 @@ def summarize_comparison(result: ComparisonResult) -> list[str]:
     n_tested = int(np.count_nonzero(each.is_comparable)) * len(each.each)
     smallest = min(each.largest.p_value, each.squares.p_value)
     level = 1.0 - found.confidence
-    largest, squares = (spell_p(test.p_value) for test in (each.largest, each.squares))
-    tests = f"p {largest} by the largest difference, p {squares} by the sum of squares"
+    tests = describe_tests(each.largest, each.squares)
     if smallest < level / 2.0:
         whole = f"The networks differ ({tests})."
     else:
@@ -135,28 +141,24 @@ def _tests_table(result: ComparisonResult) -> PageTable:
 
 
 def _differences_table(result: ComparisonResult) -> PageTable:
-    table = result.differences()
-    n_rows = len(table["source"])
-    names = {"source": "Column", "target": "and column", "first": "First release", "second": "Second release"}
-    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in names.items() if name in table]
-    columns += _number_columns(result, table, _OF_DIFFERENCES)
-    more = "" if n_rows <= MOST_ROWS else f"The {MOST_ROWS} surest of {n_rows:,}; differences.csv has all of them."
+    columns, more = _columns(result, result.differences(), _OF_DIFFERENCES, "differences.csv")
     return PageTable("differences-table", "Pairs of columns, surest difference first.", columns, more, headings=2)
 
 
 def _strengths_table(result: ComparisonResult) -> PageTable:
-    table = result.strengths()
-    names = {"node": "Column", "first": "First release", "second": "Second release"}
-    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in names.items() if name in table]
-    columns += _number_columns(result, table, _OF_STRENGTHS)
+    columns, more = _columns(result, result.strengths(), _OF_STRENGTHS, "strengths.csv")
     caption = "Strengths of columns, over the links that the releases show together, surest difference first."
-    more = "" if len(table["node"]) <= MOST_ROWS else f"The {MOST_ROWS} surest; strengths.csv has all of them."
     return PageTable("strengths-table", caption, columns, more)
 
 
-def _number_columns(
-    result: ComparisonResult, table: dict[str, Any], described: dict[str, tuple[str, str, str]]
-) -> list[TableColumn]:
+def _columns(
+    result: ComparisonResult, table: dict[str, Any], described: dict[str, tuple[str, str, str]], file: str
+) -> tuple[list[TableColumn], str]:
+    """Return the first rows of the columns of a table, and a sentence where there are more."""
+    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in _NAMES.items() if name in table]
+    n_rows = len(table["q_value"])
+    more = "" if n_rows <= MOST_ROWS else f"The {MOST_ROWS} surest of {n_rows:,}; {file} has all of them."
+
     two = len(result.bundles) == 2
     words = {
         "first": result.names[0] if two else "in the first",
@@ -167,7 +169,7 @@ def _number_columns(
     spelled = {
         name: (label.format(**words), form, said.format(**about)) for name, (label, form, said) in described.items()
     }
-    return number_columns(table, spelled)
+    return columns + number_columns(table, spelled), more
 
 
 def _draw_graphs(result: ComparisonResult) -> list[Figure]:

@@ -24,7 +24,14 @@ from dp_bundle.portals.histograms import draw_margins
 from dp_learn.output.messages import describe_notes
 from dp_learn.output.page import curves
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
-from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table, nodes_table
+from dp_learn.output.page.links import (
+    columns_table,
+    draw_forest,
+    edges_tables,
+    frame_table,
+    loadings_table,
+    nodes_table,
+)
 from dp_learn.output.page.network import draw_network, find_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.summary import Result
@@ -170,7 +177,7 @@ def make_report(found: Result, command: str) -> str:
     """
     network, maps, seen = find_network(found), find_heat_maps(found), curves.find_visibility(found)
     graph = network if network is not None and network.n_edges else None
-    forest = None if found.graph is None else draw_forest(found.graph)
+    forest = None if found.graph is None else draw_forest(found.graph, found.summary["at_least"])
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
         "forest": [] if forest is None else [forest],
@@ -211,8 +218,8 @@ def make_report(found: Result, command: str) -> str:
 
 def _tables(found: Result) -> list[PageTable]:
     if found.graph is not None:
-        tables = [edges_table(found.graph) if found.graph.edge_columns["source"] else None, loadings_table(found.graph)]
-        return [table for table in tables if table is not None]
+        loadings = loadings_table(found.graph)
+        return [*edges_tables(found.graph, found.summary["at_least"]), *([] if loadings is None else [loadings])]
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
         for place, (file, frame) in enumerate(found.tables.items())
