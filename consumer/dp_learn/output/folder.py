@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 _MARKER = ".dpgraph-result.json"
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+)
 _SHRUNK = (
     "the partial correlation given all other columns, shrunk for the noise: that of precision.csv as far as it lies "
     "between desparsified and this shrunk, else the nearer of the two"
@@ -348,11 +350,8 @@ def write_graphml(
 
 
 def _quoted(text: str) -> str:
-    """Return a text as the value of an attribute, as `xml.sax.saxutils.quoteattr`, whose module knows of networks."""
-    escaped = text.translate(_ESCAPES)
-    if '"' not in escaped:
-        return f'"{escaped}"'
-    return f"'{escaped}'" if "'" not in escaped else '"' + escaped.replace('"', "&quot;") + '"'
+    """Return a text as the value of an attribute."""
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:

@@ -197,12 +197,12 @@ def describe_edges(
     found += f" at a false discovery rate of {fdr:g}" if fdr else ""
     if not n_edges:
         return [f"{found}: {why_none}"]
-    found += f", {count_by_strength(n_strong, n_edges, at_least)}" if at_least else ""
 
     sure = np.flatnonzero(has_sure_sign(edges))
     unsure = f"may be absent or have the opposite sign, {judged_by(edges)}"
     if not len(sure):
         return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
+    found += f", {count_by_strength(n_strong, n_edges, at_least)}" if at_least else ""
 
     with_evidence, with_intervals = "evidence" in edges, "ci_low" in edges
     several = ", where an end has several columns the largest one, without a sign"

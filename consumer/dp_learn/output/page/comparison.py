@@ -13,7 +13,6 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
-from dp_learn.inference.differences import Difference
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import ComparisonResult, describe_left_out, describe_tests
 from dp_learn.output.layout import place_nodes
@@ -130,13 +129,14 @@ def _tests_table(result: ComparisonResult) -> PageTable:
     columns = [
         TableColumn("Comparison", [row[0] for row in rows]),
         TableColumn("Pairs that differ", [float(row[1]) for row in rows], ".0f"),
-        TableColumn("Largest difference", [row[2].statistic for row in rows], ".2f", largest),
-        TableColumn("limit", [row[2].critical for row in rows], ".2f"),
-        TableColumn("p-value", [row[2].p_value for row in rows], ".2g", "", 0.001),
-        TableColumn("Sum of squares", [row[3].statistic for row in rows], ".1f"),
-        TableColumn("limit", [row[3].critical for row in rows], ".1f"),
-        TableColumn("p-value", [row[3].p_value for row in rows], ".2g", "", 0.001),
     ]
+    for label, tests, form, about in (
+        ("Largest difference", [row[2] for row in rows], ".2f", largest),
+        ("Sum of squares", [row[3] for row in rows], ".1f", ""),
+    ):
+        columns.append(TableColumn(label, [test.statistic for test in tests], form, about))
+        columns.append(TableColumn("limit", [test.critical for test in tests], form))
+        columns.append(TableColumn("p-value", [test.p_value for test in tests], ".2g", "", 0.001))
     return PageTable("tests-table", "Tests of all pairs at once.", columns)
 
 
@@ -272,28 +272,18 @@ def number_of(value: float) -> str:
 
 def _kinds(result: ComparisonResult, number: int, drawn: Places) -> tuple[list[str], list[str]]:
     """Return whether each partial correlation is clearly larger or smaller than in the other release; in words, too."""
-    found = result.found
+    found, each = result.found, result.found.differences
     other = (1 - number) if len(result.bundles) == 2 else 0
     if other == number:
         return [SAME] * len(drawn), [""] * len(drawn)
-    place, one = next(
-        (place, one) for place, one in enumerate(found.differences.each) if {one.first, one.second} == {number, other}
-    )
-    return _judge(one, found.differences.q_values[place], number, drawn, result)
 
-
-def _judge(
-    one: Difference, q_values: FloatArray, number: int, drawn: Places, result: ComparisonResult
-) -> tuple[list[str], list[str]]:
-    estimates = result.found.differences.estimates
-    mine, other = estimates[number], estimates[one.first if one.second == number else one.second]
+    place = next(place for place, one in enumerate(each.each) if {one.first, one.second} == {number, other})
+    here, there = (each.estimates[which].value[drawn].tolist() for which in (number, other))
     kinds, told = [], []
-    for pair in drawn.tolist():
-        differs = not math.isnan(q_values[pair]) and q_values[pair] <= result.found.fdr
-        larger = mine.value[pair] > other.value[pair]
-        kinds.append((LARGER if larger else SMALLER) if differs else SAME)
-        q_value = "cannot be compared" if math.isnan(q_values[pair]) else f"q-value {q_values[pair]:.2g}"
-        told.append(f"there {number_of(other.value[pair])}, {q_value}")
+    for value, theirs, q_value in zip(here, there, each.q_values[place][drawn].tolist(), strict=True):
+        kinds.append((LARGER if value > theirs else SMALLER) if q_value <= found.fdr else SAME)
+        said = "cannot be compared" if math.isnan(q_value) else f"q-value {q_value:.2g}"
+        told.append(f"there {number_of(theirs)}, {said}")
     return kinds, told
 
 
