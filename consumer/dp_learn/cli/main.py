@@ -229,8 +229,8 @@ def cli(
             from dp_learn.output.estimator_results import learn_alternative
 
             show("estimating")
-            options = {"alpha": penalty, "target": target, "refit": settings["refit"], "at_least": at_least}
-            found = learn_alternative(bundles, estimator, **options)
+            refit = settings["refit"]
+            found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=refit, at_least=at_least)
         page = None
         if report:
             from dp_learn.output.page.report import make_report

@@ -18,7 +18,7 @@ from dp_learn.covariance.sources import counts_rows
 from dp_learn.inference.differences import Difference, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
 from dp_learn.output.folder import write_end, write_folder, write_table
-from dp_learn.output.messages import describe_number
+from dp_learn.output.messages import describe_files, describe_number
 from dp_learn.output.summary import name_release
 from dp_learn.pipeline.compare import Comparison
 from dp_learn.pipeline.graph import take_rows
@@ -200,7 +200,7 @@ def write_comparison(result: ComparisonResult, target: Path, *, report: str | No
     write_folder(target, write)
 
 
-def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool) -> str:
+def describe_comparison(result: ComparisonResult, folder: Path) -> str:
     """Return the lines that dp-learn compare prints."""
     found, names = result.found, result.names
     lines = describe_releases(result.bundles, names, found)
@@ -209,8 +209,7 @@ def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool)
     if len(found.differences.each) > 1:
         each = found.differences
         lines.append(f"that all releases have one network: {describe_tests(each.largest, each.squares)}")
-    files = ["differences.csv", "strengths.csv", *(["report.html"] if report else []), "summary.json"]
-    return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+    return "\n".join([*lines, describe_files(folder)])
 
 
 def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], found: Comparison | Joint) -> list[str]:
@@ -267,10 +266,9 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     if stronger:
         said = [
             f"{quote_name(found.nodes[node])} {_describe_change(one.strength[node], z * one.strength_error[node])}"
-            for node in stronger[:_SHOWN]
+            for node in stronger
         ]
-        more = f" and {len(stronger) - _SHOWN} more" if len(stronger) > _SHOWN else ""
-        lines.append(f"  columns whose strength differs, over the links of both: {', '.join(said)}{more}")
+        lines.append(f"  columns whose strength differs, over the links of both: {and_more(said, _SHOWN)}")
     return lines
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.quoting import counted, listed, quote_name
+from dp_bundle.base.quoting import and_more, counted, listed, quote_name
 from dp_bundle.manifest.columns import Asinh, Scores
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
@@ -99,7 +99,7 @@ def learn_alternative(
     elif target in pooled.columns:
         options["target"] = target
     else:
-        known = ", ".join(map(quote_name, pooled.columns[:_NAMED])) + ", ..." * (len(pooled.columns) > _NAMED)
+        known = and_more([*map(quote_name, pooled.columns)], _NAMED)
         raise ParameterError("--target", f"a column of the bundle ({known})", target)
 
     fitted = ESTIMATORS[name](**options).fit_covariance(pooled, location)

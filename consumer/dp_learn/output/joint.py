@@ -23,6 +23,7 @@ from dp_learn.output.comparison import (
     spell_p,
 )
 from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
+from dp_learn.output.messages import describe_files
 from dp_learn.output.picture import lay_out
 from dp_learn.pipeline.joint import Joint, Order
 
@@ -159,7 +160,7 @@ def write_joint(result: JointResult, target: Path, *, report: str | None) -> Non
     write_folder(target, write)
 
 
-def describe_joint(result: JointResult, folder: Path, *, report: bool) -> str:
+def describe_joint(result: JointResult, folder: Path) -> str:
     """Return the lines that dp-learn joint prints."""
     found, names = result.found, result.names
     chosen = "chosen by the extended Bayesian information criterion" if found.scores else "as given"
@@ -173,8 +174,7 @@ def describe_joint(result: JointResult, folder: Path, *, report: bool) -> str:
     ]
     if found.changes is not None:
         lines += _describe_changes(result)
-    files = [f"{PERIODS}/", "changes.csv", *(["report.html"] if report else []), "summary.json"]
-    return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+    return "\n".join([*lines, describe_files(folder)])
 
 
 def spell_range(numbers: Sequence[int]) -> str:

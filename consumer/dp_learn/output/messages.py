@@ -33,9 +33,9 @@ _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 _MEASURES = {"strength": "most central by strength", "predictability": "best predicted by all others"}
 _TABLES = (  # in order
     *("edges", "coefficients", "means", "ranking", "pairs", "nodes", "stability", "loadings", "precision"),
-    *("covariance", "thresholded", "margins", "quantiles"),
+    *("covariance", "thresholded", "margins", "quantiles", "differences", "strengths", "changes"),
 )
-_FILES = (*(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png", "report.html", "summary.json")
+_FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png", "report.html", "summary.json")
 
 
 def title_of(summary: Summary, bundles: Sequence[Bundle]) -> str:
@@ -69,8 +69,12 @@ def describe_result(found: Result, folder: Path) -> str:
     elif summary["alpha"] is not None:
         lines.append(f"  {summary['estimator']}, alpha = {summary['alpha']:.4g}")
 
-    written = [name for name in _FILES if (folder / name).exists()]
-    return "\n".join([*lines, *found.lines, f"wrote {folder}/: {', '.join(written)}"])
+    return "\n".join([*lines, *found.lines, describe_files(folder)])
+
+
+def describe_files(folder: Path) -> str:
+    """Return the line on what was written into the folder of a result."""
+    return f"wrote {folder}/: {', '.join(name for name in _FILES if (folder / name).exists())}"
 
 
 def _why_none(summary: Summary) -> str:

@@ -67,15 +67,12 @@ def write_stability(graph: GraphEstimate, stability: Stability, path: Path) -> N
 def _write(nodes: Sequence[str], pairs: Pairs, numbers: dict[str, Any], path: Path) -> None:
     """Write a line for each pair."""
     names = text_to_arrow([guard_cell(name) for name in nodes])
-
-    def tables() -> Iterator[pa.Table]:
-        for start in range(0, max(len(pairs[0]), 1), _AT_ONCE):
-            rows = slice(start, start + _AT_ONCE)
-            ends = [names.take(_to_arrow(end[rows])) for end in pairs]
-            columns = [*ends, *(_to_arrow(values[rows]) for values in numbers.values())]
-            yield pa.Table.from_arrays(columns, names=["source", "target", *numbers])
-
-    write_lines(tables(), path)
+    parts = (slice(start, start + _AT_ONCE) for start in range(0, max(len(pairs[0]), 1), _AT_ONCE))
+    columns = (
+        [*(names.take(_to_arrow(end[rows])) for end in pairs), *(_to_arrow(each[rows]) for each in numbers.values())]
+        for rows in parts
+    )
+    write_lines((pa.Table.from_arrays(each, names=["source", "target", *numbers]) for each in columns), path)
 
 
 def write_lines(tables: Iterator[pa.Table], path: Path) -> None:

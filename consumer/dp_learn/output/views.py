@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
+_STYLES = {"positive": "-", "negative": "--"}
 _WIDEST = 5.0  # points, of the strongest edge
 
 
@@ -120,9 +121,10 @@ class Learned(learn.Learned):
         strongest = float(np.abs(network.weights).max())
         links = zip(network.sources, network.targets, network.weights, network.strong, strict=True)
         for source, target, weight, strong in links:
-            colour, style = ("positive", "-") if weight >= 0 else ("negative", "--")
+            colour = "positive" if weight >= 0 else "negative"
             width, alpha = (0.5 + _WIDEST * abs(weight) / strongest, 0.75) if strong else (0.5, 0.4)
-            ax.plot(*places[[source, target]].T, style, color=shade(colour).light, lw=width, alpha=alpha, zorder=1)
+            ends, style = places[[source, target]].T, _STYLES[colour]
+            ax.plot(*ends, style, color=shade(colour).light, lw=width, alpha=alpha, zorder=1)
         for number, group in enumerate(network.communities):
             colour = COMMUNITIES[number % len(COMMUNITIES)].light
             label = f"community {number + 1}"
@@ -130,8 +132,8 @@ class Learned(learn.Learned):
         for place, name in zip(places, columns, strict=True):
             if np.isfinite(place).all():
                 ax.annotate(name, place, (0, 10), textcoords="offset points", ha="center", fontsize=9, zorder=3)
-        ax.plot([], [], "-", color=shade("positive").light, label="positive")
-        ax.plot([], [], "--", color=shade("negative").light, label="negative")
+        for sign, style in _STYLES.items():
+            ax.plot([], [], style, color=shade(sign).light, label=sign)
         ax.legend(frameon=False, fontsize=8, loc="best")
         ax.set_title(self._title())
         return ax

@@ -120,7 +120,7 @@ class GraphEstimate:
         Between nodes of several columns the partial correlation has no sign.
         """
         judge, pairs = self._judge, self._edges
-        partial = self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
+        partial = self._weights
         numbers: dict[str, Any] = {"partial_correlation": partial}
         if self.variables is None:
             numbers["precision"] = self.precision[pairs]
@@ -162,7 +162,7 @@ class GraphEstimate:
     def weights(self) -> FloatArray:
         """The partial correlations of the edges, as `edges` has them, shape (n_features, n_features); else zero."""
         weights = np.zeros(self.precision.shape)
-        weights[self._edges] = self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
+        weights[self._edges] = self._weights
         return weights + weights.T
 
     @cached_property
@@ -171,6 +171,11 @@ class GraphEstimate:
         listed = np.zeros(self.precision.shape, dtype=bool)
         listed[self._edges] = True
         return listed | listed.T
+
+    @property
+    def _weights(self) -> FloatArray:
+        """The partial correlations of the edges, shrunk where they are."""
+        return self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
 
     @property
     def _fitted_weights(self) -> FloatArray:

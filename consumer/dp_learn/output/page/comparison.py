@@ -18,7 +18,7 @@ from dp_learn.output.comparison import ComparisonResult, describe_left_out, desc
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import write_names
-from dp_learn.output.page.report import TEMPLATES, describe_promise, describe_release, origin
+from dp_learn.output.page.report import TEMPLATES, describe_release, origin
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
@@ -77,7 +77,6 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),
         "tables": [_differences_table(result), _strengths_table(result)],
-        "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles],
         "releases": [describe_release(bundle) for bundle in result.bundles],
         "rows": [(name, f"{rows:,.0f}") for name, rows in zip(result.names, found.effective_rows, strict=True)],
         **origin(result.bundles, command),
@@ -189,18 +188,16 @@ def _draw_graphs(result: ComparisonResult) -> list[Figure]:
     by_size = drawn[np.argsort(-size[drawn], kind="stable")]
     places = place_nodes(len(found.nodes), np.column_stack([sources[by_size], targets[by_size]]))
     strongest = float(size[drawn].max())
-    return [
-        _draw_graph(result, number, drawn, places, strongest) for number in range(min(len(result.bundles), MOST_GRAPHS))
-    ]
-
-
-def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float) -> Figure:
-    lines, n_differ = _link_source(result, number, drawn, places, strongest)
-    plot = graph_plot(_HEIGHT)
-    draw_links(plot, lines, "faint", [("", "<b>@ends</b>"), ("", "@value"), ("", "@told")])
-    add_nodes(plot, result.found.nodes, places)
-    told = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour. All numbers are in the table of differences."
-    return Figure(f"graph-{number}", figure_text(result.names[number], 60), _caption(result, number), told, plot)
+    figures = []
+    for place, name in enumerate(result.names[:MOST_GRAPHS]):
+        lines, n_differ = _link_source(result, place, drawn, places, strongest)
+        plot = graph_plot(_HEIGHT)
+        draw_links(plot, lines, "faint", [("", "<b>@ends</b>"), ("", "@value"), ("", "@told")])
+        add_nodes(plot, found.nodes, places)
+        drew = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour."
+        told = f"{drew} All numbers are in the table of differences."
+        figures.append(Figure(f"graph-{place}", figure_text(name, 60), _caption(result, place), told, plot))
+    return figures
 
 
 def _link_source(

@@ -76,7 +76,7 @@ def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
         label, _, about = described["partial_correlation"]
         without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
         described["partial_correlation"] = label, ".3f", without
-    first, by = ("surest", " by the tests") if graph.fdr is not None else ("surest", " by the evidence")
+    first, by = "surest", f" by the {'evidence' if graph.fdr is None else 'tests'}"
     if graph.fdr is None and graph.evidence is None:
         first, by = "strongest", ""
 
@@ -116,10 +116,10 @@ def _is_shrunk(graph: GraphEstimate) -> bool:
     return graph.shrunk_weights is not None
 
 
-def loadings_table(graph: GraphEstimate) -> PageTable | None:
-    """Return the table of how levels go together with the other ends of links, strongest first; None without any."""
+def loadings_table(graph: GraphEstimate) -> list[PageTable]:
+    """Return the table of how levels go together with the other ends of links, strongest first, where there are any."""
     if graph.variables is None or not len(graph.variables.loadings["effect"]):
-        return None
+        return []
     table = graph.variables.loadings
     order = np.argsort(-np.abs(table["effect"]), kind="stable")[:MOST_ROWS]
     effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
@@ -130,14 +130,16 @@ def loadings_table(graph: GraphEstimate) -> PageTable | None:
     columns = [TableColumn(label, table[name]) for name, label in labels.items()]
     columns += number_columns(table, {"effect": ("by", "+.3f", effect)})
     more = "" if len(order) == n_all else f"The {len(order)} strongest of {n_all:,}; see loadings.csv."
-    return PageTable("loadings-table", "How levels go together with linked columns, strongest first.", columns, more)
+    caption = "How levels go together with linked columns, strongest first."
+    return [PageTable("loadings-table", caption, columns, more)]
 
 
 def columns_table(found: Result, network: Network | None) -> PageTable:
     """Return the table of columns: their links, their group, their noise, and why some were left out."""
     summary = found.summary
     drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
-    names = [*summary["columns"], *(name for name in drowned if name not in summary["columns"])][:MOST_ROWS]
+    every = [*dict.fromkeys((*summary["columns"], *drowned))]
+    names = every[:MOST_ROWS]
     columns = [TableColumn("Column", names)]
     if network is not None:
         columns += _link_columns(network, names)
@@ -147,9 +149,7 @@ def columns_table(found: Result, network: Network | None) -> PageTable:
     if drowned or collinear:
         said = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
         columns.append(TableColumn("Remark", said))
-    n_columns = len(set(summary["columns"]) | set(drowned))
-    cut = f"The first {len(names)} of {n_columns} columns; summary.json has all of them."
-    more = "" if len(names) == n_columns else cut
+    more = f"The first {MOST_ROWS} of {len(every)} columns; summary.json has all." if every[MOST_ROWS:] else ""
     return PageTable("columns-table", "The columns of the data.", columns, more)
 
 
@@ -201,12 +201,12 @@ def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Page
     return PageTable(name, caption, columns, more)
 
 
-def draw_forest(graph: GraphEstimate, at_least: float) -> Figure | None:
-    """Return the figure of the first links of the tables, None without links or without intervals."""
+def draw_forest(graph: GraphEstimate, at_least: float) -> list[Figure]:
+    """Return the figure of the first links of the tables, where there are links with intervals."""
     edges, _ = graph.strong_first(at_least)
     known = np.flatnonzero(~np.isnan(edges.get("ci_low", np.empty(0))))[:_MOST]
     if not len(known):
-        return None
+        return []
 
     shown, numbers = len(known), ("desparsified", "ci_low", "ci_high", "partial_correlation", "q_value")
     value, low, high, fitted, q_value = (edges[name][known] for name in numbers)
@@ -273,4 +273,4 @@ def draw_forest(graph: GraphEstimate, at_least: float) -> Figure | None:
         f"{spelled[2][0]}. All numbers are in the table of links."
     )
     title = f"The first {shown} links" if shown < len(edges["source"]) else f"{shown} link{'' if shown == 1 else 's'}"
-    return Figure("forest", f"{title}, with intervals", caption, told, plot)
+    return [Figure("forest", f"{title}, with intervals", caption, told, plot)]

@@ -142,19 +142,19 @@ def draw_network(network: Network) -> Figure:
     plot = new_figure(height=_LOW if len(network.columns) <= _FEW else _HEIGHT, x_range=across, y_range=up)
     plot.axis.visible = plot.grid.visible = False
 
-    edges = _source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
+    edges = empty_source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
     line = {"line_color": by_sign("sign"), "line_cap": "butt"}  # round ends would fill the gaps of wide dashed lines
     plot.segment("x0", "y0", "x1", "y1", source=edges, line_width="width", line_dash="dash", alpha="alpha", **line)
-    middles = _source("graph-middles", "x0 y0 x1 y1 ends value interval q")
+    middles = empty_source("graph-middles", "x0 y0 x1 y1 ends value interval q")
     touched = plot.segment("x0", "y0", "x1", "y1", source=middles, line_width=9, line_alpha=0.0)
 
-    nodes = _source("graph-nodes", "x y name size community alpha ring width links noise")
+    nodes = empty_source("graph-nodes", "x y name size community alpha ring width links noise")
     filled = {"fill_color": {"field": "community", "transform": communities}, "line_color": shade("ink").light}
     filled |= {"size": "size", "fill_alpha": "alpha", "line_alpha": "ring", "line_width": "width"}
     discs = plot.scatter("x", "y", source=nodes, **filled)
     discs.selection_glyph = discs.nonselection_glyph = touched.nonselection_glyph = None
 
-    labels = _source("graph-labels", "x y text dx dy align")
+    labels = empty_source("graph-labels", "x y text dx dy align")
     place = {"x_offset": "dx", "y_offset": "dy", "text_align": "align", "text_baseline": "middle"}
     write_names(plot, labels, **place)
     plot.add_tools(
@@ -174,7 +174,8 @@ def write_names(plot: Any, source: ColumnDataSource, **place: Any) -> None:
         plot.text("x", "y", text="text", source=source, **place, **font, **outline)
 
 
-def _source(name: str, columns: str) -> ColumnDataSource:
+def empty_source(name: str, columns: str) -> ColumnDataSource:
+    """Return a source without rows, for a script to fill."""
     return ColumnDataSource({column: [] for column in columns.split()}, name=name)
 
 

@@ -128,9 +128,9 @@ def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]
     figures = [("Rows", f"{summary['n_rows']:,}"), analysed]
     if network is not None:
         figures.append(("Links", f"{network.n_edges:,}"))
-    if network is not None and network.at_least:
-        figures.append((f"Links of at least {network.at_least:g}", f"{summary['n_strong_edges']:,}"))
-        figures.append(("Weaker links", f"{summary['n_weaker_edges']:,}"))
+        if network.at_least:
+            figures.append((f"Links of at least {network.at_least:g}", f"{summary['n_strong_edges']:,}"))
+            figures.append(("Weaker links", f"{summary['n_weaker_edges']:,}"))
     if n_drowned:
         figures.append(("Columns drowned by noise", f"{n_drowned:,} of {n_published:,}"))
     if (shares := summary["noise_share_of_variance"]) is not None:

@@ -145,10 +145,11 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
     return "\n".join(texts), "\n\n".join(entries)
 
 
-def origin(bundles: Sequence[Bundle], command: str) -> dict[str, str]:
-    """Return what every page says of its own origin: the command, the software, and how to cite the result."""
+def origin(bundles: Sequence[Bundle], command: str) -> dict[str, Any]:
+    """Return what every page says of its own origin: the command, the software, how to cite it, and all guarantees."""
     text, bibtex = cite(bundles)
-    return {"command": command, "software": _SOFTWARE, "citation": text, "bibtex": bibtex}
+    promises = [(bundle, describe_promise(bundle)) for bundle in bundles]
+    return {"command": command, "software": _SOFTWARE, "citation": text, "bibtex": bibtex, "promises": promises}
 
 
 def _tex(text: str) -> str:
@@ -177,10 +178,9 @@ def make_report(found: Result, command: str) -> str:
     """
     network, maps, seen = find_network(found), find_heat_maps(found), curves.find_visibility(found)
     graph = network if network is not None and network.n_edges else None
-    forest = None if found.graph is None else draw_forest(found.graph, found.summary["at_least"])
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
-        "forest": [] if forest is None else [forest],
+        "forest": [] if found.graph is None else draw_forest(found.graph, found.summary["at_least"]),
         "heat": [] if maps is None else draw_heat_maps(maps),
         "alpha": curves.draw_paths(found),
         "visible": [] if seen is None else [curves.draw_visibility(seen)],
@@ -202,7 +202,6 @@ def make_report(found: Result, command: str) -> str:
         "visible": [] if seen is None else curves.describe_visibility(seen),
         "visible_table": None if seen is None else curves.visibility_table(seen),
         "margins": draw_margins(found.histograms, found.bundles[0].release),
-        "promises": [(bundle, describe_promise(bundle)) for bundle in found.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
         "prediction": describe_prediction(found),
         "settings": settings(found),
@@ -218,8 +217,7 @@ def make_report(found: Result, command: str) -> str:
 
 def _tables(found: Result) -> list[PageTable]:
     if found.graph is not None:
-        loadings = loadings_table(found.graph)
-        return [*edges_tables(found.graph, found.summary["at_least"]), *([] if loadings is None else [loadings])]
+        return edges_tables(found.graph, found.summary["at_least"]) + loadings_table(found.graph)
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
         for place, (file, frame) in enumerate(found.tables.items())
