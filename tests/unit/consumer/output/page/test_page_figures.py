@@ -90,7 +90,6 @@ def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
     assert not plot.yaxis.visible  # names above the lines leave a narrow screen room for both
     assert all("#" not in str(value) for values in data.values() for value in values)  # colours would stay as they are
     assert draw_forest(findings_of(opened, error_bars=False).graph, 0.0) == []
-    assert draw_forest(GraphEstimate(("a", "b"), np.eye(2), np.eye(2)), 0.0) == []
 
 
 def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
