@@ -52,7 +52,7 @@ def test_page_without_scripts_has_its_tables_and_words(results: Results, open_si
     found = results["breast cancer"]
     page = open_silent(found.page, scripts=False).page
 
-    assert page.locator("#edges-table tbody tr:visible").count() == len(found.edges)
+    assert page.locator(":is(#edges-table, #weaker-edges-table) tbody tr:visible").count() == len(found.edges)
     assert page.locator("#graph-says").is_visible()
     assert page.get_by_text("What the publisher guarantees").last.is_visible()
     assert page.locator("button:visible, select:visible, input:visible").count() == 0

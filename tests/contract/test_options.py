@@ -99,6 +99,7 @@ TYPED: dict[str, list[str]] = {  # an option of dp-learn that changes what the c
     "alpha": ["--alpha", "0.31"],
     "select": ["--select", "mse"],
     "fdr": ["--fdr", "0.2"],
+    "at_least": ["--at-least", "0.4"],
     "stability": ["--stability", "100"],
     "weights": ["--weights", "noise"],
     "repair": ["--repair", "clip"],
@@ -151,7 +152,7 @@ def test_every_option_of_learning_is_listed() -> None:
 def test_an_option_is_of_the_settings_or_known_not_to_be() -> None:
     """What is no setting of what is found is left out of citations, or is one of the few that choose what is asked."""
     settings = {field.name for field in dataclasses.fields(Settings)}
-    asked = {"estimator", "target", "fdr", "stability", "allow_older"}
+    asked = {"estimator", "target", "fdr", "at_least", "stability", "allow_older"}
     assert set(of_learn()) - settings == asked | WITHOUT_EFFECT
 
 

@@ -39,16 +39,24 @@ def edges_in(folder: Path) -> set[tuple[str, str]]:
     return found
 
 
+def test_a_reader_chooses_which_links_come_first(chain: Path, command: Run, tmp_path: Path) -> None:
+    """--at-least changes views and counts, and no file of the estimate; by default it is 0.1."""
+    written = []
+    for words, n_strong in ((), 5), (("--at-least", "0.99"), 0):
+        summary = json.loads(command("dp-learn", chain, "--report", "--json", "--out", "found", *words).stdout)
+        assert summary["n_strong_edges"] == n_strong == summary["n_edges"] - summary["n_weaker_edges"]
+        written.append({(path.name, path.read_bytes()) for path in (tmp_path / "found").glob("[!.]*")})
+    assert {name for name, _ in written[0] ^ written[1]} == {"graph.png", "report.html", "summary.json"}
+
+
 def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, command: Run, tmp_path: Path) -> None:
     """--fdr finds the chain, with intervals that hold the truth, p and q values, and weights fitted on them."""
     learned = command("dp-learn", chain, "--fdr", "0.05", "--out", "found")
     table = pd.read_csv(tmp_path / "found" / "edges.csv")
 
     assert learned.returncode == 0, learned.stderr
-    assert (
-        "at a false discovery rate of 0.05; partial correlations of the surest, shrunk for the noise, with"
-        in learned.stdout
-    )
+    assert "at a false discovery rate of 0.05, 5 of at least 0.1 and " in learned.stdout
+    assert ", shrunk for the noise, with" in learned.stdout
     assert edges_in(tmp_path / "found") >= EDGES
     assert (table["q_value"] <= 0.05).all()
     assert (table["partial_correlation"] != 0).all()

@@ -60,7 +60,7 @@ def compare(
         show("writing the results")
         write_comparison(result, folder, report=page)
         with already(f"the results are in {quote_path(folder)}"):
-            text = describe_comparison(result, folder, report=report)
+            text = describe_comparison(result, folder)
         answer(text, result.summary(), as_json=as_json, quiet=quiet)
 
     for sentence in (*found.warnings, *found.contradictions):

@@ -101,7 +101,7 @@ def joint(
         show("writing the results")
         write_joint(result, folder, report=page)
         with already(f"the results are in {quote_path(folder)}"):
-            text = describe_joint(result, folder, report=report)
+            text = describe_joint(result, folder)
         answer(text, result.summary(), as_json=as_json, quiet=quiet)
 
     for sentence in (*found.warnings, *found.contradictions):

@@ -134,6 +134,16 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     help="Penalise the diagonal of the precision matrix too, or not.",
 )
 @option(
+    "--at-least",
+    applies=[With("estimator", ("ridge", *_SPARSE))],
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    metavar="X",
+    help="Show links whose partial correlation is at least this in size first, in the terminal, on the page and in the "
+    "picture, and weaker ones last, drawn thin; 0 shows all alike. The files have the same links whatever it is.",
+)
+@option(
     "--stability",
     applies=[_GRAPHICAL_LASSO],
     type=click.IntRange(100, 10_000),
@@ -149,6 +159,7 @@ def cli(
     target: str | None,
     alpha: str,
     fdr: float | None,
+    at_least: float,
     stability: int | None,
     report: bool,
     allow_older: bool,
@@ -208,7 +219,7 @@ def cli(
                 )
             found = Result(
                 bundles,
-                summarize(learned, bundles, drawn),
+                summarize(learned, bundles, drawn, at_least=at_least),
                 learned.estimate,
                 learned,
                 stability=drawn,
@@ -218,7 +229,8 @@ def cli(
             from dp_learn.output.estimator_results import learn_alternative
 
             show("estimating")
-            found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=settings["refit"])
+            refit = settings["refit"]
+            found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=refit, at_least=at_least)
         page = None
         if report:
             from dp_learn.output.page.report import make_report

@@ -18,8 +18,11 @@ from dp_learn.covariance.sources import counts_rows
 from dp_learn.inference.differences import Difference, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
 from dp_learn.output.folder import write_end, write_folder, write_table
-from dp_learn.output.messages import describe_number
+from dp_learn.output.messages import describe_files, describe_number
+from dp_learn.output.summary import name_release
 from dp_learn.pipeline.compare import Comparison
+from dp_learn.pipeline.graph import take_rows
+from dp_learn.pipeline.joint import Joint
 
 _SHOWN = 10
 _NAMED = 10
@@ -155,13 +158,8 @@ def list_releases(bundles: Sequence[Bundle], names: Sequence[str], rows: Sequenc
     return [
         {
             "name": name,
-            "dataset": bundle.release.dataset.name,
             "partition": bundle.release.lineage.partition,
-            "kind": bundle.release.kind,
-            "release_number": bundle.release.lineage.number,
-            "manifest_sha256": bundle.manifest_sha256,
-            "signer": bundle.signer.key.fingerprint,
-            "n_rows": bundle.release.n_rows,
+            **name_release(bundle),
             "effective_rows": own,
         }
         for name, bundle, own in zip(names, bundles, rows, strict=True)
@@ -188,11 +186,7 @@ def _surest_first(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         lists = [part[name] for part in parts]
         joined[name] = list(chain.from_iterable(lists)) if isinstance(values, list) else np.concatenate(lists)
     z = np.abs(joined["difference"] / joined["standard_error"])
-    order = np.argsort(-np.nan_to_num(z, nan=-1.0), kind="stable")
-    return {
-        name: [values[place] for place in order] if isinstance(values, list) else values[order]
-        for name, values in joined.items()
-    }
+    return take_rows(joined, np.argsort(-np.nan_to_num(z, nan=-1.0), kind="stable"))
 
 
 def write_comparison(result: ComparisonResult, target: Path, *, report: str | None) -> None:
@@ -206,24 +200,25 @@ def write_comparison(result: ComparisonResult, target: Path, *, report: str | No
     write_folder(target, write)
 
 
-def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool) -> str:
+def describe_comparison(result: ComparisonResult, folder: Path) -> str:
     """Return the lines that dp-learn compare prints."""
     found, names = result.found, result.names
-    lines = describe_releases(result.bundles, names, found.effective_rows)
-    lines += [f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes)]
+    lines = describe_releases(result.bundles, names, found)
     for place, one in enumerate(found.differences.each):
         lines += _describe_two(result, place, one)
     if len(found.differences.each) > 1:
         each = found.differences
-        lines.append(f"that all releases have one network: {_describe_tests(each.largest, each.squares)}")
-    files = ["differences.csv", "strengths.csv", *(["report.html"] if report else []), "summary.json"]
-    return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+        lines.append(f"that all releases have one network: {describe_tests(each.largest, each.squares)}")
+    return "\n".join([*lines, describe_files(folder)])
 
 
-def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], effective: Sequence[float]) -> list[str]:
-    """Return the lines on each release: who signed it, what it promises, unless the last did too, and its worth."""
+def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], found: Comparison | Joint) -> list[str]:
+    """Return the lines on each release, and on all: what was left out, and notes.
+
+    They say who signed it, what it promises, unless the last did too, and how many rows it is worth.
+    """
     lines, last = list[str](), list[str]()
-    for name, bundle, rows in zip(names, bundles, effective, strict=True):
+    for name, bundle, rows in zip(names, bundles, found.effective_rows, strict=True):
         about = "" if counts_rows(bundle) else "about "
         promise = [describe_guarantee(bundle.release)[0], *describe_several(bundle.release.guarantee)]
         lines += [
@@ -235,7 +230,7 @@ def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], effective
             f"Gaussian rows without noise{'; below, it is ' + quote_name(name) if name.endswith(')') else ''}",
         ]
         last = promise
-    return lines
+    return [*lines, *(f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes))]
 
 
 def describe_left_out(left: Mapping[str, Sequence[int]], names: Sequence[str]) -> list[str]:
@@ -254,7 +249,7 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     n_pairs = int(np.count_nonzero(found.differences.is_comparable))
     lines = [
         f"{quote_name(names[one.second])} less {quote_name(names[one.first])}:",
-        f"  test that the networks are the same: {_describe_tests(one.largest, one.squares)}",
+        f"  test that the networks are the same: {describe_tests(one.largest, one.squares)}",
         f"  {n_found} of {n_pairs} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}"
         + (f"; differences of partial correlations, with {100 * found.confidence:g} % intervals:" if n_found else ""),
     ]
@@ -271,10 +266,9 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     if stronger:
         said = [
             f"{quote_name(found.nodes[node])} {_describe_change(one.strength[node], z * one.strength_error[node])}"
-            for node in stronger[:_SHOWN]
+            for node in stronger
         ]
-        more = f" and {len(stronger) - _SHOWN} more" if len(stronger) > _SHOWN else ""
-        lines.append(f"  columns whose strength differs, over the links of both: {', '.join(said)}{more}")
+        lines.append(f"  columns whose strength differs, over the links of both: {and_more(said, _SHOWN)}")
     return lines
 
 
@@ -289,7 +283,8 @@ def _describe_change(change: float, margin: float) -> str:
     return f"{describe_number(change)} ({low} to {high})"
 
 
-def _describe_tests(largest: GlobalTest, squares: GlobalTest) -> str:
+def describe_tests(largest: GlobalTest, squares: GlobalTest) -> str:
+    """Return the p-values of both tests of all pairs at once."""
     return f"p {spell_p(largest.p_value)} by the largest difference, p {spell_p(squares.p_value)} by the sum of squares"
 
 

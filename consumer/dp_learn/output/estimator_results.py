@@ -13,7 +13,7 @@ import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.quoting import counted, listed, quote_name
+from dp_bundle.base.quoting import and_more, counted, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
@@ -29,9 +29,9 @@ from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tabulate_unpenalised
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
-from dp_learn.output.messages import NOISE, PENALTY, describe_edges, describe_number
-from dp_learn.output.summary import Result, Summary, describe_origin, name_weights, noise_shares
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges
+from dp_learn.output.summary import Result, Summary, count_edges, describe_origin, name_weights, noise_shares
+from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
@@ -42,7 +42,13 @@ _SHOWN = 10  # edges and coefficients
 
 
 def learn_alternative(
-    bundles: Sequence[Bundle], name: str, *, alpha: float | None, target: str | None = None, refit: bool = True
+    bundles: Sequence[Bundle],
+    name: str,
+    *,
+    alpha: float | None,
+    target: str | None = None,
+    refit: bool = True,
+    at_least: float = AT_LEAST,
 ) -> Result:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
@@ -58,6 +64,8 @@ def learn_alternative(
         The column to predict, for regression; for lda the column that holds the classes 0 and 1.
     refit : bool
         Whether a sparse precision matrix is fitted again on its graph, without the penalty; see `REFITTED`.
+    at_least : float
+        The strength of the edges that views show first; see `is_strong`.
 
     Raises
     ------
@@ -89,7 +97,7 @@ def learn_alternative(
     elif target in pooled.columns:
         options["target"] = target
     else:
-        known = ", ".join(map(quote_name, pooled.columns[:_NAMED])) + ", ..." * (len(pooled.columns) > _NAMED)
+        known = and_more([*map(quote_name, pooled.columns)], _NAMED)
         raise ParameterError("--target", f"a column of the bundle ({known})", target)
 
     fitted = ESTIMATORS[name](**options).fit_covariance(pooled, location)
@@ -116,9 +124,10 @@ def learn_alternative(
     graph = GraphEstimate(
         pooled.columns, precision, pooled.covariance, inference, evidence=evidence, shrinks=share < 1.0
     )
-    summary |= {"penalty_share": share, "n_edges": len(graph.edge_columns["source"]), "notes": [*notes, *doubts]}
+    summary |= {"penalty_share": share, **count_edges(graph, at_least), "notes": [*notes, *doubts]}
     summary["edge_weights"] = name_weights(graph, share)
-    lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
+    why_none = NOISE if alpha is None else PENALTY
+    lines = describe_edges(graph, shrunk=share > 0.0, why_none=why_none, at_least=at_least)
     return Result(bundles, summary, graph, lines=lines)
 
 
@@ -169,9 +178,7 @@ def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) 
         f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
         f"  {counted(len(edges), 'edge')}{'; the surest:' if len(edges) else ''}",
     ]
-    for edge in edges.head(_SHOWN).to_dict("records"):
-        ends = f"{quote_name(edge['source'])} -- {quote_name(edge['target'])}"
-        lines.append(f"    {describe_number(edge['correlation'])}  {ends}")
+    lines += [describe_edge(edge, "correlation") for edge in edges.head(_SHOWN).to_dict("records")]
     return {"n_edges": len(edges)}, tables, lines
 
 

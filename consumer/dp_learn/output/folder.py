@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
 import json
 import math
 import os
@@ -22,17 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
-from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.messages import title_of
-from dp_learn.output.pairs import margin_tables, write_pairs, write_stability
+from dp_learn.output.pairs import margin_tables, write_lines, write_pairs, write_stability
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
 from dp_learn.pipeline.measures import NodeMeasures
@@ -43,7 +40,9 @@ if TYPE_CHECKING:
 _MARKER = ".dpgraph-result.json"
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+)
 _SHRUNK = (
     "the partial correlation given all other columns, shrunk for the noise: that of precision.csv as far as it lies "
     "between desparsified and this shrunk, else the nearer of the two"
@@ -53,7 +52,6 @@ _OF_PRECISION = (
 )
 _SIZE = "the size of partial_correlation"
 _NAMES_OF_NODES = ("name", "label")  # igraph shows the first, Gephi and Cytoscape the second
-_AT_ONCE = 512  # lines: each batch has its price for every column
 
 
 def foreign_content(folder: Path) -> str | None:
@@ -128,9 +126,12 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
 def _write_all(result: Result, report: str | None, new: Path) -> None:
     """Write all files of a result."""
     if result.graph is not None:
+        from dp_learn.output.picture import lay_out  # Pillow, which the pass over the rows has no use for
+
         measures = None if result.learned is None else result.learned.measures
-        title = title_of(result.summary, result.bundles)
-        write_graph(result.graph, measures, new, title, result.summary["drowned_columns"])
+        write_graph(result.graph, measures, new)
+        title, drowned = title_of(result.summary, result.bundles), result.summary["drowned_columns"]
+        lay_out(result.graph, title, drowned, at_least=result.summary["at_least"]).save(new / "graph.png")
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
     tables = dict(result.tables)
@@ -141,23 +142,13 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
     write_end(result.summary, report, new)
 
 
-def write_graph(
-    graph: GraphEstimate,
-    measures: NodeMeasures | None,
-    folder: Path,
-    title: str,
-    drowned: Sequence[str],
-    placed_by: Pairs | None = None,
-) -> None:
-    """Write all tables of a graph and its picture into a folder; see `draw_graph` for the last three."""
-    from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
-
+def write_graph(graph: GraphEstimate, measures: NodeMeasures | None, folder: Path) -> None:
+    """Write all tables of a graph into a folder."""
     write_estimate(graph, folder)
     write_pairs(graph, folder / "pairs.csv", None if measures is None else measures.together)
     if measures is not None:
         numbered = ["" if np.isnan(value) else f"{value:.0f}" for value in measures.columns["community"]]
         write_table({**measures.columns, "community": numbered}, folder / "nodes.csv")
-    draw_graph(graph, folder / "graph.png", title, drowned, placed_by)
 
 
 def write_end(summary: Any, report: str | None, new: Path) -> None:
@@ -322,15 +313,8 @@ def write_square(matrix: FloatArray, names: Sequence[str], path: Path) -> None:
     pandas takes ten times as long for it.
     """
     names = [guard_cell(name) for name in names]
-    header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(["", *names])
     columns = [text_to_arrow(names), *(to_arrow(np.ascontiguousarray(row)) for row in matrix)]
-    table = pa.Table.from_arrays(columns, names=["", *names])
-    with path.open("wb") as file:
-        file.write(header.getvalue().encode())
-        options = WriteOptions(include_header=False, batch_size=_AT_ONCE, quoting_style="needed")
-        with CSVWriter(file, table.schema, write_options=options) as writer:
-            writer.write_table(table)
+    write_lines(iter([pa.Table.from_arrays(columns, names=["", *names])]), path)
 
 
 def write_graphml(
@@ -366,11 +350,8 @@ def write_graphml(
 
 
 def _quoted(text: str) -> str:
-    """Return a text as the value of an attribute, as `xml.sax.saxutils.quoteattr`, whose module knows of networks."""
-    escaped = text.translate(_ESCAPES)
-    if '"' not in escaped:
-        return f'"{escaped}"'
-    return f"'{escaped}'" if "'" not in escaped else '"' + escaped.replace('"', "&quot;") + '"'
+    """Return a text as the value of an attribute."""
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:

@@ -16,7 +16,6 @@ from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
 from dp_learn.output.comparison import (
-    describe_left_out,
     describe_pair,
     describe_releases,
     list_releases,
@@ -24,6 +23,8 @@ from dp_learn.output.comparison import (
     spell_p,
 )
 from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
+from dp_learn.output.messages import describe_files
+from dp_learn.output.picture import lay_out
 from dp_learn.pipeline.joint import Joint, Order
 
 PERIODS = "periods"
@@ -150,7 +151,8 @@ def write_joint(result: JointResult, target: Path, *, report: str | None) -> Non
         ):
             folder, title = new / PERIODS / name, f"{quote_name(name)}, of {len(found.graphs)} graphs learned together"
             folder.mkdir(parents=True)
-            write_graph(graph, measures, folder, title, list(found.left_out), result.links)
+            write_graph(graph, measures, folder)
+            lay_out(graph, title, list(found.left_out), result.links).save(folder / "graph.png")
             write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, None, folder)
         write_table(result.changes(), new / "changes.csv")
         write_end(entries, report, new)
@@ -158,14 +160,13 @@ def write_joint(result: JointResult, target: Path, *, report: str | None) -> Non
     write_folder(target, write)
 
 
-def describe_joint(result: JointResult, folder: Path, *, report: bool) -> str:
+def describe_joint(result: JointResult, folder: Path) -> str:
     """Return the lines that dp-learn joint prints."""
     found, names = result.found, result.names
     chosen = "chosen by the extended Bayesian information criterion" if found.scores else "as given"
     edges = result.summary()["n_edges"]
     lines = [
-        *describe_releases(result.bundles, names, found.effective_rows),
-        *(f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes)),
+        *describe_releases(result.bundles, names, found),
         f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges each; "
         f"estimated as if {_COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
@@ -173,8 +174,7 @@ def describe_joint(result: JointResult, folder: Path, *, report: bool) -> str:
     ]
     if found.changes is not None:
         lines += _describe_changes(result)
-    files = [f"{PERIODS}/", "changes.csv", *(["report.html"] if report else []), "summary.json"]
-    return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+    return "\n".join([*lines, describe_files(folder)])
 
 
 def spell_range(numbers: Sequence[int]) -> str:

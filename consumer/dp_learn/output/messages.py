@@ -18,7 +18,7 @@ from dp_bundle.describe.sentences import describe_guarantee, describe_scale, des
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.output.summary import Result, Summary
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 
 NOISE = "none stands out from the noise"
 PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"
@@ -31,11 +31,11 @@ _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a lin
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 _MEASURES = {"strength": "most central by strength", "predictability": "best predicted by all others"}
-_GRAPH_FILES = (  # in order
-    *("edges", "ranking", "pairs", "nodes", "stability", "loadings", "precision", "covariance"),
-    *("margins", "quantiles"),
+_TABLES = (  # in order
+    *("edges", "coefficients", "means", "ranking", "pairs", "nodes", "stability", "loadings", "precision"),
+    *("covariance", "thresholded", "margins", "quantiles", "differences", "strengths", "changes"),
 )
-_FILES = (*(f"{name}.csv" for name in _GRAPH_FILES), "graph.graphml", "graph.png", "report.html", "summary.json")
+_FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png", "report.html", "summary.json")
 
 
 def title_of(summary: Summary, bundles: Sequence[Bundle]) -> str:
@@ -63,16 +63,18 @@ def describe_result(found: Result, folder: Path) -> str:
             f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
             f"duality gap {summary['duality_gap']:.1e}{tests}"
         )
-        lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=_why_none(summary))
+        shrunk, at_least = learned.penalty_share > 0.0, summary["at_least"]
+        lines += describe_edges(learned.estimate, shrunk=shrunk, why_none=_why_none(summary), at_least=at_least)
         lines += describe_nodes({} if learned.measures is None else learned.measures.columns)
     elif summary["alpha"] is not None:
         lines.append(f"  {summary['estimator']}, alpha = {summary['alpha']:.4g}")
 
-    if learned is None:
-        written = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    else:
-        written = [name for name in _FILES if (folder / name).exists()]
-    return "\n".join([*lines, *found.lines, f"wrote {folder}/: {', '.join(written)}"])
+    return "\n".join([*lines, *found.lines, describe_files(folder)])
+
+
+def describe_files(folder: Path) -> str:
+    """Return the line on what was written into the folder of a result."""
+    return f"wrote {folder}/: {', '.join(name for name in _FILES if (folder / name).exists())}"
 
 
 def _why_none(summary: Summary) -> str:
@@ -175,8 +177,12 @@ def _describe_definiteness(summary: Summary, *, with_cost: bool) -> list[str]:
     return [said + cost.format(**summary) if with_cost else said]
 
 
-def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE) -> list[str]:
+def describe_edges(
+    graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE, at_least: float = AT_LEAST
+) -> list[str]:
     """Return how many edges there are, the first ten whose sign is sure, and how many may have the other sign.
+
+    Strong edges come before weaker ones.
 
     Parameters
     ----------
@@ -186,8 +192,10 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
         Whether a penalty has shrunk the weights.
     why_none : str
         Why there is no edge, if there is none.
+    at_least : float
+        The strength of strong edges; see `is_strong`.
     """
-    edges, fdr = graph.edge_columns, graph.fdr
+    (edges, n_strong), fdr = graph.strong_first(at_least), graph.fdr
     n_edges, n_columns = len(edges["source"]), len(graph.columns)
     found = f"  {n_edges} of {n_columns * (n_columns - 1) // 2} possible edges"
     found += f" at a false discovery rate of {fdr:g}" if fdr else ""
@@ -198,10 +206,12 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     unsure = f"may be absent or have the opposite sign, {judged_by(edges)}"
     if not len(sure):
         return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
+    found += f", {count_by_strength(n_strong, n_edges, at_least)}" if at_least else ""
 
     with_evidence, with_intervals = "evidence" in edges, "ci_low" in edges
     several = ", where an end has several columns the largest one, without a sign"
     ranked = f"partial correlations of the {'surest' if fdr or with_evidence else 'strongest'}"
+    ranked += ", weaker ones last" if n_strong < n_edges else ""
     for_noise = graph.shrunk_weights is not None
     ranked += ", shrunk for the noise" if for_noise else ", shrunk by the penalty" if shrunk else ""
     ranked += several if graph.variables is not None else ""
@@ -210,7 +220,7 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     elif with_evidence:
         ranked += f", ranked by {'the tests' if fdr else 'evidence'}; there are no intervals"
     shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
-    lines = [line for edge in shown for line in (_describe_edge(edge), *_describe_levels(graph, edge))]
+    lines = [line for edge in shown for line in (describe_edge(edge), *_describe_levels(graph, edge))]
     weights = [(edge["partial_correlation"], edge["ci_low"], edge["ci_high"]) for edge in shown if with_intervals]
     if any(weight < low or weight > high for weight, low, high in weights):
         penalty = ", and the penalty shrinks it" if shrunk else ""
@@ -225,6 +235,12 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")
     return [f"{found}; {ranked}:", *lines]
+
+
+def count_by_strength(n_strong: int, n_edges: int, at_least: float) -> str:
+    """Return how many edges are strong, and how many are not."""
+    weaker = n_edges - n_strong
+    return f"{n_strong or 'none'} of at least {at_least:g} and {weaker or 'no'} weaker one{'s' * (weaker != 1)}"
 
 
 def describe_nodes(nodes: Mapping[str, Any]) -> list[str]:
@@ -286,8 +302,9 @@ def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:
     return [f"             {', '.join(said)}"] if said else []
 
 
-def _describe_edge(edge: dict[str, Any]) -> str:
-    text = describe_number(edge["partial_correlation"])
+def describe_edge(edge: dict[str, Any], measure: str = "partial_correlation") -> str:
+    """Return the line on an edge: its weight, what is known of its interval, and its ends."""
+    text = describe_number(edge[measure])
     if edge.get("degrees_of_freedom", 1) > 1:
         text = f" {text.lstrip('+')}"
     if not math.isnan(edge.get("ci_low", math.nan)):

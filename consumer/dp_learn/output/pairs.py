@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
 _AT_ONCE = 2**17
+_LINES = 512  # of a batch, which has its price for every column
 
 
 def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None) -> None:
@@ -65,20 +67,25 @@ def write_stability(graph: GraphEstimate, stability: Stability, path: Path) -> N
 def _write(nodes: Sequence[str], pairs: Pairs, numbers: dict[str, Any], path: Path) -> None:
     """Write a line for each pair."""
     names = text_to_arrow([guard_cell(name) for name in nodes])
-    labels = ["source", "target", *numbers]
+    parts = (slice(start, start + _AT_ONCE) for start in range(0, max(len(pairs[0]), 1), _AT_ONCE))
+    columns = (
+        [*(names.take(_to_arrow(end[rows])) for end in pairs), *(_to_arrow(each[rows]) for each in numbers.values())]
+        for rows in parts
+    )
+    write_lines((pa.Table.from_arrays(each, names=["source", "target", *numbers]) for each in columns), path)
 
+
+def write_lines(tables: Iterator[pa.Table], path: Path) -> None:
+    """Write tables of the same columns, at least one, as one text file whose first line has their names."""
+    first = next(tables)
     header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(labels)
+    csv.writer(header, lineterminator="\n").writerow(first.column_names)
     with path.open("wb") as file:
         file.write(header.getvalue().encode())
-        schema = pa.schema([(label, pa.string()) for label in labels[:2]] + [(n, _kind(v)) for n, v in numbers.items()])
-        options = WriteOptions(include_header=False, quoting_style="needed")
-        with CSVWriter(file, schema, write_options=options) as writer:
-            for start in range(0, len(pairs[0]), _AT_ONCE):
-                rows = slice(start, start + _AT_ONCE)
-                ends = [names.take(_to_arrow(end[rows])) for end in pairs]
-                columns = [*ends, *(_to_arrow(values[rows]) for values in numbers.values())]
-                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+        options = WriteOptions(include_header=False, batch_size=_LINES, quoting_style="needed")
+        with CSVWriter(file, first.schema, write_options=options) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
 
 
 def _kind(values: Any) -> pa.DataType:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +13,15 @@ from dp_bundle.page.colours import SHADES
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, find_fonts, text_width
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.output.messages import count_by_strength
+from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, find_fonts, text_width
+from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate, is_strong
 
 MOST_IN_CIRCLE = 20  # nodes
 _MAX_DRAWN_EDGES = 400
 _LONGEST_NAME = 36
 _FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
+_THIN = 0.1  # of full width, of all weaker edges
 _MOST_IN_ROWS = 60  # of the columns that no edge reaches
 
 _INCH = 72.0  # points, as all lengths
@@ -72,10 +73,16 @@ class _Arrangement:
     left_out: list[str] = field(default_factory=list)
 
 
-def draw_graph(
-    estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = (), placed_by: Pairs | None = None
-) -> None:
-    """Draw the estimate to a PNG file: width of a line for the size of an edge, colour and dashes for its sign.
+def lay_out(
+    estimate: GraphEstimate,
+    title: str,
+    drowned: Sequence[str] = (),
+    placed_by: Pairs | None = None,
+    at_least: float = AT_LEAST,
+) -> Sheet:
+    """Return the picture of an estimate: width of a line for the size of an edge, colour and dashes for its sign.
+
+    Weaker edges than `at_least` (see `is_strong`) are all as thin and as pale; the caption counts them apart.
 
     Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
     after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so;
@@ -83,11 +90,6 @@ def draw_graph(
     Up to 20 columns are drawn in a circle, more of them where forces between linked ones place them, or between other
     pairs, strongest first, so that pictures of several graphs can be compared.
     """
-    draw_sheet(lay_out(estimate, title, drowned, placed_by), path)
-
-
-def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), placed_by: Pairs | None = None) -> Sheet:
-    """Return the sheet with everything in its place."""
     names = [*estimate.columns, *drowned]
     fonts, missing = find_fonts([title, *names])
     labels = [
@@ -101,7 +103,8 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), pl
     edges, number_of = estimate.edge_columns, {name: number for number, name in enumerate(estimate.columns)}
     order = np.argsort(-np.abs(edges["partial_correlation"]), kind="stable")
     ends = [(number_of[edges["source"][row]], number_of[edges["target"][row]]) for row in order]
-    weights = edges["partial_correlation"][order].tolist()
+    weights = edges["partial_correlation"][order]
+    strong = is_strong(weights, at_least)
     drawn = ends[:_MAX_DRAWN_EDGES]
     pulling = drawn if placed_by is None else np.column_stack(placed_by).tolist()
     kinds = [*[_UNLINKED] * len(estimate.columns), *[_DROWNED] * len(drowned)]
@@ -127,9 +130,10 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), pl
     arranged = _arrange_in_circle(widths, area) if in_circle else _arrange_by_forces(widths, pulling, area)
 
     at = arranged.nodes
-    strongest = max(map(abs, weights), default=1.0)
-    for (one, other), weight in list(zip(drawn, weights, strict=False))[::-1]:  # the strongest above the others
-        relative = abs(weight) / max(strongest, _FULL_WIDTH)
+    strongest = np.abs(weights).max(initial=0.0)
+    relative_sizes = np.where(strong, np.abs(weights) / max(strongest, _FULL_WIDTH), _THIN)
+    lines = zip(drawn, weights.tolist(), relative_sizes.tolist(), strict=False)
+    for (one, other), weight, relative in list(lines)[::-1]:  # the strongest above the others
         colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
         sheet.lines.append(Line(at[one], at[other], 0.4 + 4 * relative, colour, dashed=weight < 0))
     for kind in (_LINKED, _WEAKER, _UNLINKED, _DROWNED):
@@ -139,8 +143,9 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), pl
     for index, line in enumerate(said):
         sheet.texts.append(Text((_MARGIN, _MARGIN + _LINE * _TITLE * (index + 0.5)), line, _TITLE, _BLACK))
     caption = counted(len(ends), "edge")
+    caption += f", {count_by_strength(int(strong.sum()), len(ends), at_least)}" if ends and at_least else ""
     caption += "" if len(ends) == len(drawn) else f" (the strongest {_MAX_DRAWN_EDGES} drawn)"
-    caption += f"; the widest line is a partial correlation of {strongest:.2f} in size" if ends else ""
+    caption += f"; the largest partial correlation is {strongest:.2f}" if ends else ""
     for index, line in enumerate([caption, *filter(None, ["; ".join(arranged.left_out)]), *numbers]):
         place = _MARGIN, area.bottom + _LINE * _CAPTION * (index + 0.6)
         sheet.texts.append(Text(place, line, _CAPTION, _BLACK))

@@ -77,18 +77,17 @@ class Sheet:
     marks: list[Mark] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
 
-
-def draw_sheet(sheet: Sheet, path: Path) -> None:
-    """Draw a sheet to a PNG file."""
-    side = round(sheet.side * _DOTS / _FINE)
-    image = Image.new("RGB", (side, side), "white")
-    for top in range(0, side, _BAND):
-        band = Image.new("RGB", (side * _FINE, min(_BAND, side - top) * _FINE), "white")
-        _draw_band(ImageDraw.Draw(band, "RGBA"), sheet, top * _FINE)  # which mixes colours with those below
-        image.paste(band.reduce(_FINE), (0, top))
-    few = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    few.putpalette([255 if part == 254 else part for part in few.getpalette() or []])  # as white is rounded down
-    few.save(path, "PNG", dpi=(72 * _DOTS / _FINE, 72 * _DOTS / _FINE), compress_level=1)
+    def save(self, path: Path) -> None:
+        """Draw the sheet to a PNG file."""
+        side = round(self.side * _DOTS / _FINE)
+        image = Image.new("RGB", (side, side), "white")
+        for top in range(0, side, _BAND):
+            band = Image.new("RGB", (side * _FINE, min(_BAND, side - top) * _FINE), "white")
+            _draw_band(ImageDraw.Draw(band, "RGBA"), self, top * _FINE)  # which mixes colours with those below
+            image.paste(band.reduce(_FINE), (0, top))
+        few = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        few.putpalette([255 if part == 254 else part for part in few.getpalette() or []])  # as white is rounded down
+        few.save(path, "PNG", dpi=(72 * _DOTS / _FINE, 72 * _DOTS / _FINE), compress_level=1)
 
 
 def _draw_band(draw: ImageDraw.ImageDraw, sheet: Sheet, top: int) -> None:

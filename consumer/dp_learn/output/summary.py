@@ -19,7 +19,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
 from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.pipeline.stability import Stability
 
@@ -75,8 +75,10 @@ def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, 
     return response_margins(release, sample.location / factor + shift) if sample.levels.responses else ()
 
 
-def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:
-    """Return the summary of a graph."""
+def summarize(
+    learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None, *, at_least: float = AT_LEAST
+) -> Summary:
+    """Return the summary of a graph; see `count_edges` for the last."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
     nodes = None if fit.nodes.are_numbers else fit.nodes.levels.nodes
@@ -104,7 +106,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability 
         "duality_gap": solution.duality_gap,
         "penalty_share": learned.penalty_share,
         "edge_weights": name_weights(learned.estimate, learned.penalty_share),
-        "n_edges": len(learned.estimate.edge_columns["source"]),
+        **count_edges(learned.estimate, at_least),
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
         "communities": _communities(learned),
@@ -121,6 +123,17 @@ def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability 
         "scale": settings.scale,
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,
+    }
+
+
+def count_edges(graph: GraphEstimate, at_least: float) -> Summary:
+    """Return the number of all edges of a graph, of the strong ones, and of the weaker ones; see `is_strong`."""
+    n_edges, n_strong = len(graph.edge_columns["source"]), graph.strong_first(at_least)[1]
+    return {
+        "n_edges": n_edges,
+        "at_least": at_least,
+        "n_strong_edges": n_strong,
+        "n_weaker_edges": n_edges - n_strong,
     }
 
 
@@ -148,12 +161,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
     """Return the bundles with their weights, the number of rows, and the error that these leave."""
     described = [
         {
-            "dataset": bundle.release.dataset.name,
-            "kind": bundle.release.kind,
-            "release_number": bundle.release.lineage.number,
-            "manifest_sha256": bundle.manifest_sha256,
-            "signer": bundle.signer.key.fingerprint,
-            "n_rows": bundle.release.n_rows,
+            **name_release(bundle),
             "gaps": describe_gaps(bundle.release, columns=pooled.columns),
             "transforms": {
                 column.name: column.transform.model_dump()
@@ -175,6 +183,19 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         "effective_rows": rows_without_noise(pooled),
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
         "kurtosis_factor": pooled.kurtosis,
+    }
+
+
+def name_release(bundle: Bundle) -> Summary:
+    """Return which release a bundle holds, who signed it, and how many rows it is of."""
+    release = bundle.release
+    return {
+        "dataset": release.dataset.name,
+        "kind": release.kind,
+        "release_number": release.lineage.number,
+        "manifest_sha256": bundle.manifest_sha256,
+        "signer": bundle.signer.key.fingerprint,
+        "n_rows": release.n_rows,
     }
 
 

@@ -17,9 +17,10 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.picture import draw_graph
+from dp_learn.output.picture import lay_out
 from dp_learn.output.summary import Result, read_histograms, summarize
 from dp_learn.pipeline import learn
+from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.settings import Options
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
+_STYLES = {"positive": "-", "negative": "--"}
 _WIDEST = 5.0  # points, of the strongest edge
 
 
@@ -61,7 +63,7 @@ class Learned(learn.Learned):
         found = self._result()
         with tempfile.TemporaryDirectory() as folder:
             picture = Path(folder) / "graph.png"
-            draw_graph(self.estimate, picture, self._title(), found.summary["drowned_columns"])
+            lay_out(self.estimate, self._title(), found.summary["drowned_columns"]).save(picture)
             content = base64.b64encode(picture.read_bytes()).decode()
         said = "".join(f"<p>{html.escape(text)}</p>" for text in summarize_plainly(found, find_network(found)))
         return f'<img alt="{html.escape(self._title())}" src="data:image/png;base64,{content}">{said}'
@@ -86,7 +88,7 @@ class Learned(learn.Learned):
             graph.add_edge(edge["source"], edge["target"], weight=abs(numbers["partial_correlation"]), **numbers)
         return graph
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None, *, at_least: float = AT_LEAST) -> Axes:
         """Draw the graph with matplotlib: nodes in the colours of their communities, which a legend names.
 
         Communities are columns that are linked among each other more than with others (Blondel et al., 2008), as on the
@@ -96,6 +98,8 @@ class Learned(learn.Learned):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; by default a new figure.
+        at_least : float
+            The partial correlation, from 0 to 1, below which lines are thin and pale; the graph is the same.
 
         Returns
         -------
@@ -107,7 +111,7 @@ class Learned(learn.Learned):
 
         if ax is None:
             ax = plt.subplots(figsize=(7, 6), layout="constrained")[1]
-        network, columns = find_network(self._result()), self.estimate.columns
+        network, columns = find_network(self._result(at_least)), self.estimate.columns
         ax.set_axis_off()
         if network is None or not len(network.sources):
             ax.text(0.5, 0.5, "no edge is found", ha="center", va="center", transform=ax.transAxes)
@@ -115,10 +119,12 @@ class Learned(learn.Learned):
 
         places = place_nodes(len(columns), np.column_stack([network.sources, network.targets]))
         strongest = float(np.abs(network.weights).max())
-        for source, target, weight in zip(network.sources, network.targets, network.weights, strict=True):
-            colour, style = ("positive", "-") if weight >= 0 else ("negative", "--")
-            width = 0.5 + _WIDEST * abs(weight) / strongest
-            ax.plot(*places[[source, target]].T, style, color=shade(colour).light, lw=width, alpha=0.75, zorder=1)
+        links = zip(network.sources, network.targets, network.weights, network.strong, strict=True)
+        for source, target, weight, strong in links:
+            colour = "positive" if weight >= 0 else "negative"
+            width, alpha = (0.5 + _WIDEST * abs(weight) / strongest, 0.75) if strong else (0.5, 0.4)
+            ends, style = places[[source, target]].T, _STYLES[colour]
+            ax.plot(*ends, style, color=shade(colour).light, lw=width, alpha=alpha, zorder=1)
         for number, group in enumerate(network.communities):
             colour = COMMUNITIES[number % len(COMMUNITIES)].light
             label = f"community {number + 1}"
@@ -126,14 +132,20 @@ class Learned(learn.Learned):
         for place, name in zip(places, columns, strict=True):
             if np.isfinite(place).all():
                 ax.annotate(name, place, (0, 10), textcoords="offset points", ha="center", fontsize=9, zorder=3)
-        ax.plot([], [], "-", color=shade("positive").light, label="positive")
-        ax.plot([], [], "--", color=shade("negative").light, label="negative")
+        for sign, style in _STYLES.items():
+            ax.plot([], [], style, color=shade(sign).light, label=sign)
         ax.legend(frameon=False, fontsize=8, loc="best")
         ax.set_title(self._title())
         return ax
 
-    def report(self, path: str | Path) -> Path:
+    def report(self, path: str | Path, *, at_least: float = AT_LEAST) -> Path:
         """Write the page that `dp-learn` writes as report.html; a file of that name is replaced.
+
+        Parameters
+        ----------
+        path : str or Path
+        at_least : float
+            The partial correlation, from 0 to 1, of the links that come first; weaker ones have a table of their own.
 
         Returns
         -------
@@ -148,11 +160,12 @@ class Learned(learn.Learned):
         from dp_learn.output.page.report import make_report
 
         target = Path(path)
-        write_whole(target, make_report(self._result(), "learn_graph(...) in Python").encode(), replace=True)
+        write_whole(target, make_report(self._result(at_least), "learn_graph(...) in Python").encode(), replace=True)
         return target
 
-    def _result(self) -> Result:
-        return Result(self.bundles, summarize(self, self.bundles), self.estimate, self, histograms=self.histograms)
+    def _result(self, at_least: float = AT_LEAST) -> Result:
+        summary = summarize(self, self.bundles, at_least=at_least)
+        return Result(self.bundles, summary, self.estimate, self, histograms=self.histograms)
 
     def _title(self) -> str:
         return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))

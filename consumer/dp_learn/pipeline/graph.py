@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # slow to import, and the command has no use for it
 
 VALUE = "(value)"  # the level, in a table of effects, of a number whose gaps are published, where it has one
 MOST_RANKED = 10_000  # of all pairs; those of 141 columns
+AT_LEAST = 0.1  # the strength from which links count as strong, unless a reader says otherwise
 _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
 
 
@@ -46,11 +47,12 @@ class Variables:
     loadings: dict[str, Any]
 
     @cached_property
-    def order(self) -> list[int]:
+    def order(self) -> npt.NDArray[np.intp]:
         """The rows of `loadings`, the surest first, or the strongest where their errors are not known."""
         table = self.loadings
         size = np.abs(table.get("unpenalised", table["effect"])) / table.get("standard_error", 1.0)
-        return [int(row) for row in np.argsort(-size, kind="stable")]
+        order: npt.NDArray[np.intp] = np.argsort(-size, kind="stable")
+        return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +121,24 @@ class GraphEstimate:
         Between nodes of several columns the partial correlation has no sign.
         """
         judge, pairs = self._judge, self._edges
-        partial = self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
+        partial = self._weights
         numbers: dict[str, Any] = {"partial_correlation": partial}
         if self.variables is None:
             numbers["precision"] = self.precision[pairs]
         numbers |= self._judged(pairs)
         scores = numbers.get("evidence", np.abs(partial))
         return self._ranked(pairs, numbers, scores if judge is None else judge.scores[pairs])
+
+    def strong_first(self, at_least: float = AT_LEAST) -> tuple[dict[str, Any], int]:
+        """Return the table of edges with the strong ones before the weaker ones, and the number of strong ones.
+
+        Parameters
+        ----------
+        at_least : float
+            The strength that makes an edge strong; see `is_strong`. Within both parts the order stays as it is.
+        """
+        strong = is_strong(self.edge_columns["partial_correlation"], at_least)
+        return take_rows(self.edge_columns, np.argsort(~strong, kind="stable")), int(np.count_nonzero(strong))
 
     @cached_property
     def shrunk_weights(self) -> FloatArray | None:
@@ -150,7 +163,7 @@ class GraphEstimate:
     def weights(self) -> FloatArray:
         """The partial correlations of the edges, as `edges` has them, shape (n_features, n_features); else zero."""
         weights = np.zeros(self.precision.shape)
-        weights[self._edges] = self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
+        weights[self._edges] = self._weights
         return weights + weights.T
 
     @cached_property
@@ -159,6 +172,11 @@ class GraphEstimate:
         listed = np.zeros(self.precision.shape, dtype=bool)
         listed[self._edges] = True
         return listed | listed.T
+
+    @property
+    def _weights(self) -> FloatArray:
+        """The partial correlations of the edges, shrunk where they are."""
+        return self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
 
     @property
     def _fitted_weights(self) -> FloatArray:
@@ -219,12 +237,35 @@ class GraphEstimate:
 
     def _ranked(self, pairs: Pairs, numbers: dict[str, FloatArray], scores: FloatArray) -> dict[str, Any]:
         """Return the names of the pairs and their numbers, by falling scores."""
-        order = np.argsort(-scores, kind="stable")
-        ends = {
-            name: [self.columns[index] for index in places[order]]
-            for name, places in zip(("source", "target"), pairs, strict=True)
-        }
-        return ends | {name: values[order] for name, values in numbers.items()}
+        ends = ([self.columns[place] for place in side] for side in pairs)
+        table = {**dict(zip(("source", "target"), ends, strict=True)), **numbers}
+        return take_rows(table, np.argsort(-scores, kind="stable"))
+
+
+def take_rows(table: dict[str, Any], rows: npt.NDArray[np.intp]) -> dict[str, Any]:
+    """Return these rows of a table that has a list or an array for each of its columns."""
+    return {
+        name: [values[row] for row in rows] if isinstance(values, list) else values[rows]
+        for name, values in table.items()
+    }
+
+
+def is_strong(weights: FloatArray, at_least: float) -> npt.NDArray[np.bool_]:
+    """Return a mask of the links that a view shows first: those whose `partial_correlation` is as large, or larger.
+
+    It is the number that tables of edges list: of links between two columns the weight on the graph, shrunk for the
+    noise where that is shrunk, and of links of categories, or of numbers with gaps, the largest of their columns, which
+    has no sign. On made-up and public tables this finds those beyond 0.1 in the raw table as well as a cut at
+    `desparsified`, which some graphs do not have, and which links of categories never have.
+
+    Parameters
+    ----------
+    weights : ndarray
+        With signs or without.
+    at_least : float
+        From 0, where all links are strong, to 1.
+    """
+    return np.abs(weights) >= at_least
 
 
 def graph_of_nodes(

@@ -13,13 +13,12 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
-from dp_learn.inference.differences import Difference
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import ComparisonResult, describe_left_out, spell_p
+from dp_learn.output.comparison import ComparisonResult, describe_left_out, describe_tests
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import write_names
-from dp_learn.output.page.report import TEMPLATES, describe_promise, describe_release, origin
+from dp_learn.output.page.report import TEMPLATES, describe_release, origin
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
@@ -47,6 +46,13 @@ _OF_STRENGTHS = {
     "strength_first": ("{first}", ".3f", ""),
     "strength_second": ("{second}", ".3f", ""),
 }
+_NAMES = {  # of the columns that are no numbers
+    "source": "Column",
+    "target": "and column",
+    "node": "Column",
+    "first": "First release",
+    "second": "Second release",
+}
 Places = npt.NDArray[np.intp]
 
 
@@ -71,7 +77,6 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),
         "tables": [_differences_table(result), _strengths_table(result)],
-        "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles],
         "releases": [describe_release(bundle) for bundle in result.bundles],
         "rows": [(name, f"{rows:,.0f}") for name, rows in zip(result.names, found.effective_rows, strict=True)],
         **origin(result.bundles, command),
@@ -87,8 +92,7 @@ def summarize_comparison(result: ComparisonResult) -> list[str]:
     n_tested = int(np.count_nonzero(each.is_comparable)) * len(each.each)
     smallest = min(each.largest.p_value, each.squares.p_value)
     level = 1.0 - found.confidence
-    largest, squares = (spell_p(test.p_value) for test in (each.largest, each.squares))
-    tests = f"p {largest} by the largest difference, p {squares} by the sum of squares"
+    tests = describe_tests(each.largest, each.squares)
     if smallest < level / 2.0:
         whole = f"The networks differ ({tests})."
     else:
@@ -124,39 +128,36 @@ def _tests_table(result: ComparisonResult) -> PageTable:
     columns = [
         TableColumn("Comparison", [row[0] for row in rows]),
         TableColumn("Pairs that differ", [float(row[1]) for row in rows], ".0f"),
-        TableColumn("Largest difference", [row[2].statistic for row in rows], ".2f", largest),
-        TableColumn("limit", [row[2].critical for row in rows], ".2f"),
-        TableColumn("p-value", [row[2].p_value for row in rows], ".2g", "", 0.001),
-        TableColumn("Sum of squares", [row[3].statistic for row in rows], ".1f"),
-        TableColumn("limit", [row[3].critical for row in rows], ".1f"),
-        TableColumn("p-value", [row[3].p_value for row in rows], ".2g", "", 0.001),
     ]
+    for label, tests, form, about in (
+        ("Largest difference", [row[2] for row in rows], ".2f", largest),
+        ("Sum of squares", [row[3] for row in rows], ".1f", ""),
+    ):
+        columns.append(TableColumn(label, [test.statistic for test in tests], form, about))
+        columns.append(TableColumn("limit", [test.critical for test in tests], form))
+        columns.append(TableColumn("p-value", [test.p_value for test in tests], ".2g", "", 0.001))
     return PageTable("tests-table", "Tests of all pairs at once.", columns)
 
 
 def _differences_table(result: ComparisonResult) -> PageTable:
-    table = result.differences()
-    n_rows = len(table["source"])
-    names = {"source": "Column", "target": "and column", "first": "First release", "second": "Second release"}
-    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in names.items() if name in table]
-    columns += _number_columns(result, table, _OF_DIFFERENCES)
-    more = "" if n_rows <= MOST_ROWS else f"The {MOST_ROWS} surest of {n_rows:,}; differences.csv has all of them."
+    columns, more = _columns(result, result.differences(), _OF_DIFFERENCES, "differences.csv")
     return PageTable("differences-table", "Pairs of columns, surest difference first.", columns, more, headings=2)
 
 
 def _strengths_table(result: ComparisonResult) -> PageTable:
-    table = result.strengths()
-    names = {"node": "Column", "first": "First release", "second": "Second release"}
-    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in names.items() if name in table]
-    columns += _number_columns(result, table, _OF_STRENGTHS)
+    columns, more = _columns(result, result.strengths(), _OF_STRENGTHS, "strengths.csv")
     caption = "Strengths of columns, over the links that the releases show together, surest difference first."
-    more = "" if len(table["node"]) <= MOST_ROWS else f"The {MOST_ROWS} surest; strengths.csv has all of them."
     return PageTable("strengths-table", caption, columns, more)
 
 
-def _number_columns(
-    result: ComparisonResult, table: dict[str, Any], described: dict[str, tuple[str, str, str]]
-) -> list[TableColumn]:
+def _columns(
+    result: ComparisonResult, table: dict[str, Any], described: dict[str, tuple[str, str, str]], file: str
+) -> tuple[list[TableColumn], str]:
+    """Return the first rows of the columns of a table, and a sentence where there are more."""
+    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in _NAMES.items() if name in table]
+    n_rows = len(table["q_value"])
+    more = "" if n_rows <= MOST_ROWS else f"The {MOST_ROWS} surest of {n_rows:,}; {file} has all of them."
+
     two = len(result.bundles) == 2
     words = {
         "first": result.names[0] if two else "in the first",
@@ -167,7 +168,7 @@ def _number_columns(
     spelled = {
         name: (label.format(**words), form, said.format(**about)) for name, (label, form, said) in described.items()
     }
-    return number_columns(table, spelled)
+    return columns + number_columns(table, spelled), more
 
 
 def _draw_graphs(result: ComparisonResult) -> list[Figure]:
@@ -187,18 +188,16 @@ def _draw_graphs(result: ComparisonResult) -> list[Figure]:
     by_size = drawn[np.argsort(-size[drawn], kind="stable")]
     places = place_nodes(len(found.nodes), np.column_stack([sources[by_size], targets[by_size]]))
     strongest = float(size[drawn].max())
-    return [
-        _draw_graph(result, number, drawn, places, strongest) for number in range(min(len(result.bundles), MOST_GRAPHS))
-    ]
-
-
-def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float) -> Figure:
-    lines, n_differ = _link_source(result, number, drawn, places, strongest)
-    plot = graph_plot(_HEIGHT)
-    draw_links(plot, lines, "faint", [("", "<b>@ends</b>"), ("", "@value"), ("", "@told")])
-    add_nodes(plot, result.found.nodes, places)
-    told = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour. All numbers are in the table of differences."
-    return Figure(f"graph-{number}", figure_text(result.names[number], 60), _caption(result, number), told, plot)
+    figures = []
+    for place, name in enumerate(result.names[:MOST_GRAPHS]):
+        lines, n_differ = _link_source(result, place, drawn, places, strongest)
+        plot = graph_plot(_HEIGHT)
+        draw_links(plot, lines, "faint", [("", "<b>@ends</b>"), ("", "@value"), ("", "@told")])
+        add_nodes(plot, found.nodes, places)
+        drew = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour."
+        told = f"{drew} All numbers are in the table of differences."
+        figures.append(Figure(f"graph-{place}", figure_text(name, 60), _caption(result, place), told, plot))
+    return figures
 
 
 def _link_source(
@@ -270,28 +269,18 @@ def number_of(value: float) -> str:
 
 def _kinds(result: ComparisonResult, number: int, drawn: Places) -> tuple[list[str], list[str]]:
     """Return whether each partial correlation is clearly larger or smaller than in the other release; in words, too."""
-    found = result.found
+    found, each = result.found, result.found.differences
     other = (1 - number) if len(result.bundles) == 2 else 0
     if other == number:
         return [SAME] * len(drawn), [""] * len(drawn)
-    place, one = next(
-        (place, one) for place, one in enumerate(found.differences.each) if {one.first, one.second} == {number, other}
-    )
-    return _judge(one, found.differences.q_values[place], number, drawn, result)
 
-
-def _judge(
-    one: Difference, q_values: FloatArray, number: int, drawn: Places, result: ComparisonResult
-) -> tuple[list[str], list[str]]:
-    estimates = result.found.differences.estimates
-    mine, other = estimates[number], estimates[one.first if one.second == number else one.second]
+    place = next(place for place, one in enumerate(each.each) if {one.first, one.second} == {number, other})
+    here, there = (each.estimates[which].value[drawn].tolist() for which in (number, other))
     kinds, told = [], []
-    for pair in drawn.tolist():
-        differs = not math.isnan(q_values[pair]) and q_values[pair] <= result.found.fdr
-        larger = mine.value[pair] > other.value[pair]
-        kinds.append((LARGER if larger else SMALLER) if differs else SAME)
-        q_value = "cannot be compared" if math.isnan(q_values[pair]) else f"q-value {q_values[pair]:.2g}"
-        told.append(f"there {number_of(other.value[pair])}, {q_value}")
+    for value, theirs, q_value in zip(here, there, each.q_values[place][drawn].tolist(), strict=True):
+        kinds.append((LARGER if value > theirs else SMALLER) if q_value <= found.fdr else SAME)
+        said = "cannot be compared" if math.isnan(q_value) else f"q-value {q_value:.2g}"
+        told.append(f"there {number_of(theirs)}, {said}")
     return kinds, told
 
 

@@ -19,7 +19,8 @@ from dp_learn.output.joint import JointResult, kind_of_change, spell_range, summ
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import MOST_ROWS, number_columns
-from dp_learn.output.page.report import TEMPLATES, describe_promise, describe_release, origin
+from dp_learn.output.page.network import empty_source
+from dp_learn.output.page.report import TEMPLATES, describe_release, origin
 from dp_learn.pipeline.joint import Order
 
 MOST_LINKS, MOST_CHARTS = 600, 300
@@ -126,7 +127,6 @@ def make_joint_page(result: JointResult, command: str) -> str:
         "size": (_WIDTH, _TALL),
         "changed": _changes_table(result),
         "periods": _periods_table(result),
-        "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles[:1]],
         "releases": [describe_release(bundle) for bundle in result.bundles[:1]],
         **origin(result.bundles, command),
     }
@@ -166,8 +166,7 @@ def _data(result: JointResult, links: _Links) -> dict[str, Any]:
 
 
 def _rounded(values: Any) -> Any:
-    numbers = np.round(np.nan_to_num(np.asarray(values, dtype=float)), 4)
-    return numbers.tolist()
+    return np.round(np.nan_to_num(np.asarray(values, dtype=float)), 4).tolist()
 
 
 def _places(result: JointResult, links: _Links) -> FloatArray:
@@ -178,8 +177,7 @@ def _places(result: JointResult, links: _Links) -> FloatArray:
 def _draw_graph(result: JointResult, links: _Links) -> Figure:
     """Return the figure that the slider changes, which begins with the first period."""
     plot = graph_plot(_HEIGHT)
-    names = ("x0", "y0", "x1", "y1", "kind", "width", "dash", "ends", "value")
-    source = ColumnDataSource({name: [] for name in names}, name="joint-links")
+    source = empty_source("joint-links", "x0 y0 x1 y1 kind width dash ends value")
     draw_links(plot, source, "node", [("", "<b>@ends</b>"), ("", "@value")])
     add_nodes(plot, result.found.nodes, _places(result, links))
     since = "since the last change point" if result.found.order is Order.TIME else "than in the others"

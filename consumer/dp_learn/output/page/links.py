@@ -14,13 +14,14 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 from bokeh.models.annotations import Span
 
+from dp_bundle.base.quoting import counted
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.output.page.network import Network
 from dp_learn.output.summary import Result
-from dp_learn.pipeline.graph import VALUE, GraphEstimate
+from dp_learn.pipeline.graph import VALUE, GraphEstimate, take_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,7 @@ _LEAST = 0.0001  # of p- and q-values that are told apart
 _DROWNED = "left out: its variance cannot be told from the noise"
 _GROUP = "columns linked among each other."
 _COLLINEAR = "others determine it: its links cannot be told apart"
+_ENDS = {"source": "Column", "target": "linked to"}
 _EDGES = {
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, {weight}."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
@@ -68,24 +70,33 @@ _ABOVE = 13  # pixels
 _LONGEST_NAME = 24
 
 
-def edges_table(graph: GraphEstimate) -> PageTable:
-    """Return the table of edges, in their order."""
-    edges = graph.edge_columns
-    n_edges = len(edges["source"])
-    shown = min(n_edges, MOST_ROWS)
-    columns = [TableColumn("Column", edges["source"][:shown]), TableColumn("linked to", edges["target"][:shown])]
+def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
+    """Return a table of strong edges and one of weaker ones, as far as there are any, both in the order of edges."""
     label, form, about = _EDGES["partial_correlation"]
     described = _EDGES | {"partial_correlation": (label, form, about.format(weight=_SHORT[_is_shrunk(graph)]))}
     if graph.categories:
         label, _, about = described["partial_correlation"]
         without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
         described["partial_correlation"] = label, ".3f", without
-    columns += number_columns(edges, described)
-    first, by = ("surest", " by the tests") if graph.fdr is not None else ("surest", " by the evidence")
+    first, by = "surest", f" by the {'evidence' if graph.fdr is None else 'tests'}"
     if graph.fdr is None and graph.evidence is None:
         first, by = "strongest", ""
-    more = "" if shown == n_edges else f"The {shown} {first} of {n_edges:,} links; edges.csv has all of them."
-    return PageTable("edges-table", f"The links of the graph, {first} first{by}.", columns, more, headings=2)
+
+    edges, n_strong = graph.strong_first(at_least)
+    strong = f" of at least {at_least:g} in size" if at_least else ""
+    tables = []
+    for name, which, said, rows in (
+        ("edges-table", "link", strong, slice(n_strong)),
+        ("weaker-edges-table", "weaker link", "", slice(n_strong, None)),
+    ):
+        part = {column: values[rows] for column, values in edges.items()}
+        if n_edges := len(part["source"]):
+            columns = [TableColumn(label, part[end][:MOST_ROWS]) for end, label in _ENDS.items()]
+            columns += number_columns(part, described)
+            more = f"The {MOST_ROWS} {first}; edges.csv has all of them." if n_edges > MOST_ROWS else ""
+            caption = f"{counted(n_edges, which)}{said}, {first} first{by}."
+            tables.append(PageTable(name, caption, columns, more, headings=2))
+    return tables
 
 
 def number_columns(table: Mapping[str, Any], described: Mapping[str, tuple[str, str, str]]) -> list[TableColumn]:
@@ -107,28 +118,30 @@ def _is_shrunk(graph: GraphEstimate) -> bool:
     return graph.shrunk_weights is not None
 
 
-def loadings_table(graph: GraphEstimate) -> PageTable | None:
-    """Return the table of how levels go together with the other ends of links, strongest first; None without any."""
+def loadings_table(graph: GraphEstimate) -> list[PageTable]:
+    """Return the table of how levels go together with the other ends of links, strongest first, where there are any."""
     if graph.variables is None or not len(graph.variables.loadings["effect"]):
-        return None
+        return []
     table, order = graph.variables.loadings, graph.variables.order[:MOST_ROWS]
     effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
     if VALUE in table["level"]:
         effect += f" {VALUE} is a number that is one standard deviation larger, {NO_VALUE} where there is none."
     labels = {"source": "Column", "level": "where it is", "target": "changes", "target_level": "level"}
-    columns = [TableColumn(label, [table[name][row] for row in order]) for name, label in labels.items()]
-    numbers = {name: np.array(values)[order] for name, values in table.items()}
-    columns += number_columns(numbers, {"effect": ("by", "+.3f", effect), **_UNPENALISED})
-    n_all, first = len(table["effect"]), "surest" if "standard_error" in table else "strongest"
+    n_all, table = len(table["effect"]), take_rows(table, order)
+    columns = [TableColumn(label, table[name]) for name, label in labels.items()]
+    columns += number_columns(table, {"effect": ("by", "+.3f", effect), **_UNPENALISED})
+    first = "surest" if "standard_error" in table else "strongest"
     more = "" if len(order) == n_all else f"The {len(order)} {first} of {n_all:,}; see loadings.csv."
-    return PageTable("loadings-table", f"How levels go together with linked columns, {first} first.", columns, more)
+    caption = f"How levels go together with linked columns, {first} first."
+    return [PageTable("loadings-table", caption, columns, more)]
 
 
 def columns_table(found: Result, network: Network | None) -> PageTable:
     """Return the table of columns: their links, their group, their noise, and why some were left out."""
     summary = found.summary
     drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
-    names = [*summary["columns"], *(name for name in drowned if name not in summary["columns"])][:MOST_ROWS]
+    every = [*dict.fromkeys((*summary["columns"], *drowned))]
+    names = every[:MOST_ROWS]
     columns = [TableColumn("Column", names)]
     if network is not None:
         columns += _link_columns(network, names)
@@ -138,9 +151,7 @@ def columns_table(found: Result, network: Network | None) -> PageTable:
     if drowned or collinear:
         said = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
         columns.append(TableColumn("Remark", said))
-    n_columns = len(set(summary["columns"]) | set(drowned))
-    cut = f"The first {len(names)} of {n_columns} columns; summary.json has all of them."
-    more = "" if len(names) == n_columns else cut
+    more = f"The first {MOST_ROWS} of {len(every)} columns; summary.json has all." if every[MOST_ROWS:] else ""
     return PageTable("columns-table", "The columns of the data.", columns, more)
 
 
@@ -152,8 +163,7 @@ def nodes_table(found: Result) -> PageTable | None:
     table = measures.columns
     order = np.argsort(-table["strength"], kind="stable")[:MOST_ROWS]
     columns = [TableColumn("Node", [table["node"][place] for place in order])]
-    for name, (label, form, about) in _NODES.items():
-        columns.append(TableColumn(label, table[name][order].astype(float).tolist(), form, about))
+    columns += number_columns(take_rows(table, order), _NODES)
     more = "" if len(order) == len(table["node"]) else f"The {len(order)} strongest; nodes.csv has all of them."
     return PageTable("nodes-table", "What nodes are like, the strongest first.", columns, more)
 
@@ -194,12 +204,12 @@ def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Page
     return PageTable(name, caption, columns, more)
 
 
-def draw_forest(graph: GraphEstimate) -> Figure | None:
-    """Return the figure of the surest links, None without links or without intervals."""
-    edges = graph.edge_columns
+def draw_forest(graph: GraphEstimate, at_least: float) -> list[Figure]:
+    """Return the figure of the first links of the tables, where there are links with intervals."""
+    edges, _ = graph.strong_first(at_least)
     known = np.flatnonzero(~np.isnan(edges.get("ci_low", np.empty(0))))[:_MOST]
     if not len(known):
-        return None
+        return []
 
     shown, numbers = len(known), ("desparsified", "ci_low", "ci_high", "partial_correlation", "q_value")
     value, low, high, fitted, q_value = (edges[name][known] for name in numbers)
@@ -265,5 +275,5 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
         f"{whole} zero; the first link is between “{first}” and “{second}”, {spelled[0][0]}, from {spelled[1][0]} to "
         f"{spelled[2][0]}. All numbers are in the table of links."
     )
-    title = f"The {shown} surest links" if shown < len(edges["source"]) else f"{shown} link{'' if shown == 1 else 's'}"
-    return Figure("forest", f"{title}, with intervals", caption, told, plot)
+    title = f"The first {shown} links" if shown < len(edges["source"]) else f"{shown} link{'' if shown == 1 else 's'}"
+    return [Figure("forest", f"{title}, with intervals", caption, told, plot)]

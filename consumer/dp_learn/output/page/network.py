@@ -19,6 +19,7 @@ from dp_learn.inference.networks import find_communities
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.summary import Result
+from dp_learn.pipeline.graph import is_strong
 
 MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn
 _TESTS = ("evidence", "desparsified", "ci_low", "ci_high", "q_value")
@@ -47,6 +48,8 @@ class Network:
         Evidence, interval and q-value of the links that are drawn, by their names in edges.csv.
     numbers : ndarray of shape (n_features,) or None
         The community of every column, from 1 on, where it is known from all links rather than those that are drawn.
+    at_least : float
+        The strength of strong links, from which on lines are wide; see `is_strong`.
     """
 
     columns: tuple[str, ...]
@@ -58,11 +61,17 @@ class Network:
     unsigned: npt.NDArray[np.bool_]
     tests: dict[str, FloatArray] = field(default_factory=dict)
     numbers: FloatArray | None = None
+    at_least: float = 0.0
 
     @property
     def n_edges(self) -> int:
         """The number of all links."""
         return int(self.degrees.sum()) // 2
+
+    @property
+    def strong(self) -> npt.NDArray[np.bool_]:
+        """A mask of the links that are drawn as strong ones."""
+        return is_strong(self.weights, self.at_least)
 
     @cached_property
     def drawn(self) -> npt.NDArray[np.bool_]:
@@ -100,8 +109,8 @@ def find_network(found: Result) -> Network | None:
     unsigned = np.any(np.isin(ends[:, kept], [places[name] for name in categories]), axis=0)
     measures = None if found.learned is None else found.learned.measures
     numbers = None if measures is None else np.asarray(measures.columns["community"])
-    label = measure.replace("_", " ")
-    return Network(tuple(columns), first, second, weights[kept], label, degrees, unsigned, tests, numbers)
+    label, at_least = measure.replace("_", " "), found.summary.get("at_least", 0.0)
+    return Network(tuple(columns), first, second, weights[kept], label, degrees, unsigned, tests, numbers, at_least)
 
 
 def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:
@@ -133,19 +142,19 @@ def draw_network(network: Network) -> Figure:
     plot = new_figure(height=_LOW if len(network.columns) <= _FEW else _HEIGHT, x_range=across, y_range=up)
     plot.axis.visible = plot.grid.visible = False
 
-    edges = _source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
+    edges = empty_source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
     line = {"line_color": by_sign("sign"), "line_cap": "butt"}  # round ends would fill the gaps of wide dashed lines
     plot.segment("x0", "y0", "x1", "y1", source=edges, line_width="width", line_dash="dash", alpha="alpha", **line)
-    middles = _source("graph-middles", "x0 y0 x1 y1 ends value interval q")
+    middles = empty_source("graph-middles", "x0 y0 x1 y1 ends value interval q")
     touched = plot.segment("x0", "y0", "x1", "y1", source=middles, line_width=9, line_alpha=0.0)
 
-    nodes = _source("graph-nodes", "x y name size community alpha ring width links noise")
+    nodes = empty_source("graph-nodes", "x y name size community alpha ring width links noise")
     filled = {"fill_color": {"field": "community", "transform": communities}, "line_color": shade("ink").light}
     filled |= {"size": "size", "fill_alpha": "alpha", "line_alpha": "ring", "line_width": "width"}
     discs = plot.scatter("x", "y", source=nodes, **filled)
     discs.selection_glyph = discs.nonselection_glyph = touched.nonselection_glyph = None
 
-    labels = _source("graph-labels", "x y text dx dy align")
+    labels = empty_source("graph-labels", "x y text dx dy align")
     place = {"x_offset": "dx", "y_offset": "dy", "text_align": "align", "text_baseline": "middle"}
     write_names(plot, labels, **place)
     plot.add_tools(
@@ -165,7 +174,8 @@ def write_names(plot: Any, source: ColumnDataSource, **place: Any) -> None:
         plot.text("x", "y", text="text", source=source, **place, **font, **outline)
 
 
-def _source(name: str, columns: str) -> ColumnDataSource:
+def empty_source(name: str, columns: str) -> ColumnDataSource:
+    """Return a source without rows, for a script to fill."""
     return ColumnDataSource({column: [] for column in columns.split()}, name=name)
 
 
@@ -194,6 +204,7 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
         "noise": None if noise is None else _short(np.array([noise[name] for name in network.columns])),
         "degrees": network.degrees.tolist(),
         "unsigned": network.unsigned.tolist(),
+        "strong": network.strong.tolist(),
         "edges": edges | {name: _short(values) for name, values in network.tests.items()},
         "measure": network.measure,
         "n_edges": network.n_edges,

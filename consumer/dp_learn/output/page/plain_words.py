@@ -74,7 +74,7 @@ def _certainty(found: Result, network: Network | None) -> str:
     if not network.n_edges:
         return _NO_LINK
 
-    edges: Any = found.tables["edges.csv"] if found.graph is None else found.graph.edge_columns
+    edges: Any = found.tables["edges.csv"] if found.graph is None else found.graph.strong_first(network.at_least)[0]
     sure = has_sure_sign(edges) if "partial_correlation" in edges else np.ones(network.n_edges, dtype=bool)
     place = int(np.argmax(sure))  # the first of these; if there is none, the first of all
     first = [str(edges[end][place]) for end in ("source", "target")]
@@ -128,6 +128,9 @@ def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]
     figures = [("Rows", f"{summary['n_rows']:,}"), analysed]
     if network is not None:
         figures.append(("Links", f"{network.n_edges:,}"))
+        if network.at_least:
+            figures.append((f"Links of at least {network.at_least:g}", f"{summary['n_strong_edges']:,}"))
+            figures.append(("Weaker links", f"{summary['n_weaker_edges']:,}"))
     if n_drowned:
         figures.append(("Columns drowned by noise", f"{n_drowned:,} of {n_published:,}"))
     if (shares := summary["noise_share_of_variance"]) is not None:

@@ -24,7 +24,14 @@ from dp_bundle.portals.histograms import draw_margins
 from dp_learn.output.messages import describe_notes
 from dp_learn.output.page import curves
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
-from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table, nodes_table
+from dp_learn.output.page.links import (
+    columns_table,
+    draw_forest,
+    edges_tables,
+    frame_table,
+    loadings_table,
+    nodes_table,
+)
 from dp_learn.output.page.network import draw_network, find_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.summary import Result
@@ -138,10 +145,11 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
     return "\n".join(texts), "\n\n".join(entries)
 
 
-def origin(bundles: Sequence[Bundle], command: str) -> dict[str, str]:
-    """Return what every page says of its own origin: the command, the software, and how to cite the result."""
+def origin(bundles: Sequence[Bundle], command: str) -> dict[str, Any]:
+    """Return what every page says of its own origin: the command, the software, how to cite it, and all guarantees."""
     text, bibtex = cite(bundles)
-    return {"command": command, "software": _SOFTWARE, "citation": text, "bibtex": bibtex}
+    promises = [(bundle, describe_promise(bundle)) for bundle in bundles]
+    return {"command": command, "software": _SOFTWARE, "citation": text, "bibtex": bibtex, "promises": promises}
 
 
 def _tex(text: str) -> str:
@@ -170,10 +178,9 @@ def make_report(found: Result, command: str) -> str:
     """
     network, maps, seen = find_network(found), find_heat_maps(found), curves.find_visibility(found)
     graph = network if network is not None and network.n_edges else None
-    forest = None if found.graph is None else draw_forest(found.graph)
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
-        "forest": [] if forest is None else [forest],
+        "forest": [] if found.graph is None else draw_forest(found.graph, found.summary["at_least"]),
         "heat": [] if maps is None else draw_heat_maps(maps),
         "alpha": curves.draw_paths(found),
         "visible": [] if seen is None else [curves.draw_visibility(seen)],
@@ -195,7 +202,6 @@ def make_report(found: Result, command: str) -> str:
         "visible": [] if seen is None else curves.describe_visibility(seen),
         "visible_table": None if seen is None else curves.visibility_table(seen),
         "margins": draw_margins(found.histograms, found.bundles[0].release),
-        "promises": [(bundle, describe_promise(bundle)) for bundle in found.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
         "prediction": describe_prediction(found),
         "settings": settings(found),
@@ -211,8 +217,7 @@ def make_report(found: Result, command: str) -> str:
 
 def _tables(found: Result) -> list[PageTable]:
     if found.graph is not None:
-        tables = [edges_table(found.graph) if found.graph.edge_columns["source"] else None, loadings_table(found.graph)]
-        return [table for table in tables if table is not None]
+        return edges_tables(found.graph, found.summary["at_least"]) + loadings_table(found.graph)
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
         for place, (file, frame) in enumerate(found.tables.items())

@@ -14,6 +14,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.output.estimator_results import learn_alternative
 from dp_learn.output.messages import describe_edges, describe_nodes, describe_number, describe_result
+from dp_learn.output.page.links import edges_tables
 from dp_learn.output.page.report import make_report
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import publish
@@ -82,6 +83,26 @@ def test_a_weight_outside_its_interval_is_explained_and_no_sure_edge_is_left_out
     lines = describe_edges(GraphEstimate(tuple("abcdef"), precision, np.eye(6), evidence=evidence), shrunk=False)
     assert len(lines) == 13
     assert [line.split(" more")[0].strip() for line in lines[11:]] == ["4", "1"]
+
+
+def test_strong_edges_come_first_and_are_counted() -> None:
+    """In the lines and on the page, with those of just the limit, each kind by its evidence; 0 tells none apart."""
+    precision, evidence = np.eye(4), np.zeros((4, 4))
+    precision[0, 1:] = precision[1:, 0] = -0.05, -0.1, 0.3
+    evidence[0, 1:] = 9.0, 8.0, 7.0
+    graph = GraphEstimate(tuple("abcd"), precision, np.eye(4), evidence=evidence)
+    for at_least, order, counts in (
+        (0.1, "cdb", "2 of at least 0.1 and 1 weaker one; "),
+        (0.0, "bcd", "possible edges; "),
+    ):
+        found, *lines = describe_edges(graph, shrunk=False, at_least=at_least)
+        assert counts in found
+        assert "".join(line[-1] for line in lines) == order
+
+    strong, weaker = edges_tables(graph, 0.1)
+    assert strong.columns[1].values == ["c", "d"]
+    assert strong.caption.startswith("2 links of at least 0.1 in size")
+    assert weaker.caption.startswith("1 weaker link,")
 
 
 @pytest.mark.parametrize(

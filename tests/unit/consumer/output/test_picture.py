@@ -56,6 +56,13 @@ def test_negative_edges_are_dashed() -> None:
     assert sorted(line.dashed for line in lay_out(_chain("a", "b", "c", "d"), "").lines) == [False, False, True, True]
 
 
+def test_weaker_edges_are_thin() -> None:
+    """They are thinner and paler than strong ones of the same size."""
+    weak, strong = (lay_out(_chain("a", "b", "c"), "", at_least=limit).lines[0] for limit in (0.31, 0.3))
+    assert weak.width < strong.width
+    assert weak.colour[3] < strong.colour[3]
+
+
 def test_drowned_columns_are_told_from_those_without_an_edge() -> None:
     """A drowned column is drawn in a way of its own, and the legend counts it apart from one without an edge."""
     said = _said(lay_out(_chain("a", "b", "lonely"), "", drowned=["gone", "lost"]))

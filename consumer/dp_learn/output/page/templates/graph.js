@@ -44,9 +44,9 @@
     const at = (share, place) => ends.map(([from, to]) => place[from] + share * (place[to] - place[from]));
     const drawn = {x0: at(0, graph.x), y0: at(0, graph.y), x1: at(1, graph.x), y1: at(1, graph.y)};
     drawn.sign = shown.map((edge) => (edges.weight[edge] < 0 ? "-" : "+"));
-    drawn.width = shown.map((edge) => 0.8 + ((largest / 4) * sizes[edge]) / strongest);
+    drawn.width = shown.map((edge) => 0.8 + (graph.strong[edge] ? ((largest / 4) * sizes[edge]) / strongest : 0));
     drawn.dash = shown.map((edge) => (edges.weight[edge] < 0 ? "9 6" : "solid"));
-    drawn.alpha = shown.map((edge) => 0.35 + (0.55 * sizes[edge]) / strongest);
+    drawn.alpha = shown.map((edge) => (graph.strong[edge] ? 0.35 + (0.55 * sizes[edge]) / strongest : 0.3));
 
     const middle = {x0: at(0.15, graph.x), y0: at(0.15, graph.y), x1: at(0.85, graph.x), y1: at(0.85, graph.y)};
     middle.ends = ends.map(([from, to]) => `${graph.names[from]} \u2013 ${graph.names[to]}`);

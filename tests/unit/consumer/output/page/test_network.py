@@ -19,9 +19,9 @@ def blocks(n_blocks: int, size: int, *, alone: int = 0) -> GraphEstimate:
     return GraphEstimate(tuple(f"x{place}" for place in range(p)), precision, np.eye(p))
 
 
-def network_of(graph: GraphEstimate) -> Network:
+def network_of(graph: GraphEstimate, **summary: float) -> Network:
     """Return the links of a graph."""
-    found = find_network(Result([], {}, graph))
+    found = find_network(Result([], summary, graph))
     assert found is not None
     return found
 
@@ -42,6 +42,7 @@ def test_only_the_strongest_links_are_drawn() -> None:
     every = np.sort(np.abs(graph.edge_columns["partial_correlation"]))[::-1]
     assert np.abs(network.weights) == pytest.approx(every[:MOST_EDGES])
     assert f"{MOST_EDGES:,}" in draw_network(network).caption
+    assert sum(network_data(network_of(graph, at_least=0.02), None)["strong"]) == 79 + 78
 
 
 def test_every_column_is_drawn_within_the_figure() -> None:

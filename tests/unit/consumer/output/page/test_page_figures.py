@@ -80,7 +80,7 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
 def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
     """Estimates, intervals and q-values are those of the table of edges, in its order."""
     graph = findings_of(opened, fdr=0.05).graph
-    plot = draw_forest(graph).model
+    plot = draw_forest(graph, 0.0)[0].model
     data = plot.renderers[0].data_source.data
     edges = graph.edges()
 
@@ -89,8 +89,7 @@ def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
     assert data["ends"][0] == f"{edges['source'][0]} – {edges['target'][0]}"
     assert not plot.yaxis.visible  # names above the lines leave a narrow screen room for both
     assert all("#" not in str(value) for values in data.values() for value in values)  # colours would stay as they are
-    assert draw_forest(findings_of(opened, error_bars=False).graph) is None
-    assert draw_forest(GraphEstimate(("a", "b"), np.eye(2), np.eye(2))) is None
+    assert draw_forest(findings_of(opened, error_bars=False).graph, 0.0) == []
 
 
 def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
