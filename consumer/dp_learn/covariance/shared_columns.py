@@ -16,21 +16,20 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.quoting import and_more, listed, quote_name
-from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import ReleasedCovariance
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.moments import Rows
 from dp_learn.covariance.skewness import least_skewness
 from dp_learn.covariance.sources import (
     CovarianceSource,
     RowSource,
     bundle_source,
+    change_rows,
     fills_of,
     require_same_columns,
     shown_columns,
     shown_names,
     with_names,
 )
-from dp_learn.matrices.linalg import FloatArray
 
 OTHER = "other"
 
@@ -181,7 +180,8 @@ def share_columns(
     fills = {name: fill for name, fill in source.levels.fills.items() if name in shared}
     indicated = Levels(nodes, sources, fills=fills)
     if isinstance(source, RowSource):
-        return _rows_of(source, forms, tuple(parts), indicated)
+        (moments,) = source.moments()
+        return change_rows(source, source.describe(moments), forms, tuple(parts), indicated)
 
     mean, released = forms @ source.mean, source.released.of_forms(forms)
     if isinstance(released, ReleasedCovariance) and isinstance(source.released, ReleasedCovariance):
@@ -190,21 +190,6 @@ def share_columns(
         if skewness is not None:
             released = replace(released, skewness=np.where(forms.sum(axis=1) > 1.0, of_levels, skewness[first]))
     return CovarianceSource(tuple(parts), mean, released, indicated)
-
-
-def _rows_of(source: RowSource, forms: FloatArray, columns: tuple[str, ...], levels: Levels) -> RowSource:
-    """Return forms of the columns of rows; the noise of randomised response is that of all rows."""
-    (moments,) = source.moments()
-    described = source.describe(moments)
-    noise: NoisyCovariance = described.of_forms(forms)
-
-    def changed(rows: Rows) -> Rows:
-        return Rows(rows.start, lambda: rows.read() @ forms.T)
-
-    variance, cumulant = noise.noise_variance, noise.noise_fourth_cumulant
-    return RowSource(
-        columns, variance, cumulant, None, lambda: map(changed, source.matrices()), levels, rest=noise.noise_shared
-    )
 
 
 def _require_one_scale(

@@ -233,7 +233,7 @@ def bundle_source(
         levels,
         (lambda: rows) if levels.responses else None,
     )
-    return _change_rows(source, gaps, after) if gaps else source
+    return _without_gaps(source, gaps, after) if gaps else source
 
 
 def _change_released(
@@ -251,17 +251,51 @@ def _change_released(
     return forms @ (mean - shift), replace(released, debiased=debiased, noise=noise)
 
 
-def _change_rows(source: RowSource, gaps: Mapping[int, float], levels: Levels) -> RowSource:
-    """Return rows without some gaps, after one more pass over them."""
-    (moments,) = source.moments()
-    forms, shift, rest = leave_out_gaps(moments.mean, source.describe(moments).debiased, gaps)
+def change_rows(
+    source: RowSource,
+    described: NoisyCovariance,
+    forms: FloatArray,
+    columns: Sequence[str],
+    levels: Levels,
+    shift: FloatArray | float = 0.0,
+) -> RowSource:
+    """Return forms of the columns of rows less a shift; the noise of randomised response is that of all rows.
+
+    Parameters
+    ----------
+    source : RowSource
+    described : NoisyCovariance
+        All of its rows.
+    forms : ndarray of shape (q, n_features)
+        Of which no two have a column in common.
+    columns, levels
+        Their names, and what they indicate.
+    shift : ndarray of shape (n_features,), or a number
+        What is subtracted from rows before.
+    """
+    noise = described.of_forms(forms)
 
     def changed(rows: Rows) -> Rows:
         return Rows(rows.start, lambda: (rows.read() - shift) @ forms.T)
 
-    noise, cumulants = forms**2 @ source.noise_variance, forms**4 @ source.noise_fourth_cumulant
-    names = source.columns[: len(forms)]
-    return RowSource(names, noise, cumulants, None, lambda: map(changed, source.matrices()), levels, rest=rest)
+    return RowSource(
+        tuple(columns),
+        noise.noise_variance,
+        noise.noise_fourth_cumulant,
+        None,
+        lambda: map(changed, source.matrices()),
+        replace(levels, responses=()),
+        rest=noise.noise_shared,
+    )
+
+
+def _without_gaps(source: RowSource, gaps: Mapping[int, float], levels: Levels) -> RowSource:
+    """Return rows without some gaps, after one more pass over them."""
+    (moments,) = source.moments()
+    described = source.describe(moments)
+    forms, shift, rest = leave_out_gaps(moments.mean, described.debiased, gaps)
+    changed = change_rows(source, described, forms, source.columns[: len(forms)], levels, shift)
+    return replace(changed, rest=rest if changed.rest is None else rest + changed.rest)
 
 
 def leave_out_gaps(
