@@ -35,6 +35,7 @@ from dp_learn.matrices.linalg import FloatArray
 _LEAST_PART = 1e-9  # of a typical variance
 _REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
 _LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
+_MOST_SHOWN = 0.95  # of that of a column of few values
 _BY_CHANCE = 0.01  # of equal distributions, of all columns together, are found to differ
 _TOLERATED = 0.02  # between cumulative shares, where scores are a twentieth of a standard deviation apart
 
@@ -68,7 +69,7 @@ def behind_scores(
     observed = released.debiased / np.outer(deviations, deviations)
     roots = np.sqrt(shown)
     found = latent_correlations(observed, coefficients)
-    found = np.where(np.abs(found) < _REACHED, found, observed / np.outer(roots, roots))
+    found = np.where(np.abs(found) < _REACHED, found, np.clip(observed / np.outer(roots, roots), -1.0, 1.0))
     latent = np.where(
         np.outer(is_shown, is_shown), found * np.outer(deviations * roots, deviations * roots), released.debiased
     )
@@ -83,6 +84,16 @@ def kept_steps(bundle: Bundle, as_scores: Collection[str] | None) -> dict[str, S
     steps = steps_of(bundle)
     wanted = steps if as_scores is None else as_scores
     return {name: each for name, each in steps.items() if name in wanted or _show_little(each.coefficients())}
+
+
+def latent_columns(bundle: Bundle, as_scores: Collection[str]) -> list[str]:
+    """Return the columns of so few values that their correlations are much smaller than those behind their scores."""
+    kept = kept_steps(bundle, as_scores)
+    return [
+        name
+        for name, each in steps_of(bundle).items()
+        if name not in kept and each.coefficients()[0] ** 2 < _MOST_SHOWN
+    ]
 
 
 def _show_little(coefficients: FloatArray) -> NDArray[np.bool_]:

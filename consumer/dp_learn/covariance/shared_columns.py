@@ -195,18 +195,25 @@ def share_columns(
 def _require_one_scale(
     bundles: Sequence[Bundle], done: str, shared: Mapping[str, Category]
 ) -> tuple[Collection[str], list[str]]:
-    """Return what `require_one_scale` does of several releases by normal scores, and a sentence on what they tell."""
-    if len(bundles) == 1 or any(bundle.release.margins is None for bundle in bundles):
+    """Return the columns that stay as their normal scores in all releases, and sentences on what scores tell."""
+    if any(bundle.release.margins is None for bundle in bundles):
         return (), []
-    from dp_learn.covariance.scores import require_one_scale  # with scipy, which others have no use for
+    from dp_learn.covariance.scores import latent_columns, require_one_scale  # with scipy, which others have no use for
 
-    said = (
-        "normal scores are pooled, as no column's distribution is farther from that of the first release than noise "
-        "and chance explain, and 0.02 of the rows; each release alone has its histograms"
-        if done == "pooled"
-        else "links are between the normal variables behind ranks, by each release's own histograms: differences of "
-        "the columns' distributions are not among what is told"
-    )
-    return require_one_scale(
-        bundles, done, {name for name, each in shared.items() if each.other is None} if shared else None
-    ), [said]
+    as_scores, said = list[str](), list[str]()
+    if len(bundles) > 1:
+        among = {name for name, each in shared.items() if each.other is None} if shared else None
+        as_scores = [*require_one_scale(bundles, done, among)]
+        said.append(
+            "normal scores are pooled, as no column's distribution is farther from that of the first release than "
+            "noise and chance explain, and 0.02 of the rows; each release alone has its histograms"
+            if done == "pooled"
+            else "links are between the normal variables behind ranks, by each release's own histograms: differences "
+            "of the columns' distributions are not among what is told"
+        )
+    if latent := latent_columns(bundles[0], as_scores):
+        said.append(
+            f"{listed(latent)} {'have' if len(latent) > 1 else 'has'} few values: correlations and links with them are "
+            "those of the normal variables behind (tetrachoric or polychoric), and larger than those of the values"
+        )
+    return as_scores, said

@@ -17,6 +17,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
 from dp_learn import compare_networks, learn_graph
 from dp_learn.covariance.scores import require_one_scale
+from dp_learn.covariance.shared_columns import bundle_sources
 from dp_publish import Policy, publish
 
 P = 6
@@ -82,6 +83,7 @@ def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKe
         publish(one, how, out=paths[place], key=key)
     with ExitStack() as opened:
         scores, levels, plain = (opened.enter_context(open_bundle(path)) for path in paths)
+        assert "fifth has few values" in bundle_sources([scores])[1][0].replace("'", "")
         with pytest.raises(SchemaError, match="histograms of fifth"):
             learn_graph([scores, levels])
         with pytest.raises(SchemaError, match=r"scores.tar and values in .*values.tar"):
