@@ -63,7 +63,8 @@ class Histogram:
     """Numbers by the histogram of a release by normal scores: uniform in a cell, in the order of the normal variable.
 
     The first and the last cell end at the declared bounds or, without these, hold the nearest number of the next cell.
-    Of many, cells far out in which nothing stands out from the noise are drawn next to those where something does.
+    Of many, cells far out in which nothing stands out from the noise are drawn next to those where something does, and
+    of few whole numbers as the outermost of these, so that a column of zeros and ones has no others.
     A cell that holds far more than its neighbours is taken for one value, the roundest number in it.
 
     Parameters
@@ -96,8 +97,21 @@ class Histogram:
         ).items():
             self.low[cell] = self.high[cell] = value
         counts, self.edges = margin.counts[: margin.n_filled], edges
-        if not margin.labels and len(counts) > _FEW and sigma > 0.0:
-            draw_in_tails((self.low, self.high), self.shares, counts, find_body(counts, sigma), is_whole=self.is_whole)
+        if not margin.labels and sigma > 0.0:
+            self._end_where_nothing_stands_out(counts, find_body(counts, sigma))
+
+    def _end_where_nothing_stands_out(self, counts: NDArray[np.int64], body: tuple[int, int]) -> None:
+        """Let numbers end at zero where the first or last cell of the body has it inside, and few whole ones there."""
+        first, last = body[0], body[1] - 1
+        if self.low[first] < 0.0 < self.high[first]:
+            self.low[first] = 0.0
+        elif self.low[last] < 0.0 < self.high[last]:
+            self.high[last] = 0.0
+        if self.is_whole and last - first < _FEW:
+            self.low[:first] = self.high[:first] = self.low[first]
+            self.low[last + 1 :] = self.high[last + 1 :] = self.high[last]
+        elif len(counts) > _FEW:
+            draw_in_tails((self.low, self.high), self.shares, counts, body, is_whole=self.is_whole)
 
     def coefficients(self) -> Floats:
         """Return the Hermite coefficients of the scores."""
