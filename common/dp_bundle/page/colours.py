@@ -38,7 +38,6 @@ SHADES = {
     "warning": Shade("#8a5a00", "#e6b450"),
     "beyond": Shade("#13893d", "#57d683"),  # no colour of a diverging scale
 }
-PAPER = SHADES["paper"]
 
 # Communities of a graph, in the order of their size, none like the two signs; further ones begin again.
 COMMUNITIES = (

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.glasso.problem import ROUNDING, Status
+from dp_learn.glasso.solvers.answers import Halves
 from dp_learn.matrices.linalg import FloatArray, logdet
 
 Ties = npt.NDArray[np.int64]
@@ -269,19 +270,11 @@ class JointSolution:
         return numbers
 
 
-class JointIncumbent:
-    """The best half of each kind: precision matrices, and dual matrices, which may come from different iterations."""
+class JointIncumbent(Halves):
+    """The best half of each kind, of all periods together."""
 
     def __init__(self, problem: JointProblem) -> None:
         self._problem = problem
-        self.theta: FloatArray | None = None
-        self.w: FloatArray | None = None
-        self.value, self.dual_value, self._rounding, self.unbounded = math.inf, -math.inf, 0.0, False
-
-    @property
-    def duality_gap(self) -> float:
-        """The bound on the error of `value`, rounding included."""
-        return self.value - self.dual_value + self._rounding
 
     def offer_theta(self, z: FloatArray) -> None:
         """Keep entries if their objective is lower."""

@@ -196,6 +196,9 @@ def publish_command(
         opened=opened,
     )
     step("")
+    earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
+    if earlier and prepared.policy.sought:
+        tell(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}", quiet=quiet)
 
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.cli.console import ALWAYS, Condition, Where, option
+from dp_bundle.cli.console import ALWAYS, BundlePath, Condition, Where, option
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 
@@ -67,6 +67,12 @@ def policy_options(command: F) -> F:
         type=click.Path(path_type=Path),
         help="The policy file; NAME.policy.toml beside DATA by default.",
     )
+    like = option(
+        "--like",
+        applies=ALWAYS,
+        type=BundlePath(),
+        help="An earlier release, whose columns, kinds, levels, gaps, bounds, centers and scales hold, at no cost.",
+    )
     mechanism = option(
         "--mechanism",
         applies=[_COVARIANCE],
@@ -97,7 +103,7 @@ def policy_options(command: F) -> F:
             ("--sigma", [_ROWS], "Strength as the standard deviation of the noise, in data units."),
         )
     ]
-    return _with([file, header_option, release, mechanism, neighbours, unit, *strengths], command)
+    return _with([file, like, header_option, release, mechanism, neighbours, unit, *strengths], command)
 
 
 def plain_text(value: str) -> str:

@@ -219,7 +219,8 @@ def _narrower(
 
 def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str, str]) -> Iterator[str]:
     """Yield notes on the bounds that the policy leaves out."""
-    privacy, missing = policy.privacy, [name for name in kinds if policy.column(name).bounds is None]
+    privacy, sections = policy.privacy, {name: policy.column(name) for name in kinds}
+    missing = [name for name, each in sections.items() if each.bounds is None and "scale" not in each.model_fields_set]
     if table.layout is not None and missing:
         yield (
             f"A text file does not say which columns are numbers, so all are counted here: {listed(missing)}. One that "

@@ -340,7 +340,7 @@ def check_in_advance(
         tell(note)
     reasons: list[DpGraphError] = [*unread, *find_unreadable(table, resolved, readable)]
     regrettable = [] if anyway else find_regrettable(table, seen, resolved, readable)
-    if declares_no_values(policy):
+    if policy.like or declares_no_values(policy):
         for reason in regrettable:
             tell(reason)
         regrettable = []

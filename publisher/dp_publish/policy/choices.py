@@ -9,4 +9,4 @@ ReleaseKind: TypeAlias = Literal["rows", "covariance", "copula"]
 SoundMechanism: TypeAlias = Literal["two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors"]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
-DERIVED = ("assumed", "find", "sought", "sources")  # entries of a policy that no file gives
+DERIVED = ("assumed", "find", "like", "sought", "sources")  # entries of a policy that no file gives

@@ -6,7 +6,7 @@ Facts that a release makes public under a policy, in the words of the manifest.
 import fnmatch
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -105,6 +105,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
         of its kind, or one of a data frame has neither a type nor a kind.
     """
     table = with_numbers_in_text(coded(table, policy.sources), policy)
+    in_order = {name: table.types[name] for name in policy.columns if policy.like and name in table.types}
+    table = replace(table, types=in_order | table.types)
     patterns = _patterns(table, policy)
     skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
     sections = {name: _section(name, table, policy, patterns[name], name in skipped) for name in table.types}
@@ -118,7 +120,7 @@ def _patterns(table: Table, policy: Policy) -> dict[str, list[str]]:
     patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
     unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
     if unknown:
-        raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
+        raise PolicyError(f"{policy.like or 'the policy'} names columns that the table does not have: {listed(unknown)}")
     matched = {pattern: set(fnmatch.filter(table.types, pattern.replace("[", "[[]"))) for pattern in patterns}
     idle = [pattern for pattern in patterns if not matched[pattern]]
     if idle:

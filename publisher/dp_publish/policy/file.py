@@ -14,6 +14,7 @@ from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.manifest.release import MAX_COLUMNS
 from dp_publish.data.dialect import unpacked_name
 from dp_publish.policy.choices import DERIVED, STRENGTHS
+from dp_publish.policy.like import decisions_of
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import Policy
 
@@ -48,12 +49,15 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
         The dataset's name if the file gives none.
     overrides : dict
         Entries of the privacy section that replace the file's, and `header`, which replaces that of the table section.
-        A strength among them replaces the file's strength.
+        A strength among them replaces the file's strength. `like` is the path or the URI of an earlier release, which
+        decides what the file does not (`policy.like`).
 
     Raises
     ------
     PolicyError
         The file is unreadable, is not TOML, or says something that is not allowed.
+    BundleError
+        The earlier release, or its signer, cannot be trusted.
     """
     document: dict[str, Any] = {}
     if path is not None:
@@ -105,11 +109,13 @@ def _require_columns(where: str, n_columns: int) -> None:
 
 
 def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:
+    if derived := {*DERIVED} & {*document}:
+        raise PolicyError(f"the policy {where} has an unknown entry: {min(derived)}")
+    if overrides.get("like"):
+        document = _over(decisions_of(overrides["like"]), document)
     privacy = document.get("privacy", {})
     if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
-    if derived := {*DERIVED} & {*document}:
-        raise PolicyError(f"the policy {where} has an unknown entry: {min(derived)}")
 
     # An option takes the place of what the file says, and of what in the file goes with that.
     if any(overrides.get(name) is not None for name in STRENGTHS):
@@ -118,7 +124,7 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
         privacy = {
             name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours", "l2_radius")
         }
-    options = {name: value for name, value in overrides.items() if value is not None}
+    options = {name: value for name, value in overrides.items() if value is not None and name != "like"}
 
     table = document.get("table", {})
     if "header" in options and isinstance(table, dict):
@@ -140,6 +146,13 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
             raise PolicyError(said) from error
         where = f"{where} with this command's options" if options and document else where
         raise PolicyError(f"the policy {where}, at {said}") from error
+
+
+def _over(below: Any, own: Any) -> Any:
+    """Return entries over others, and those of tables over those of the same tables."""
+    if not (isinstance(below, dict) and isinstance(own, dict)):
+        return own
+    return {**below, **{name: _over(below.get(name), value) for name, value in own.items()}}
 
 
 def _without_entity(document: dict[str, Any], unit: Any) -> dict[str, Any]:

@@ -381,6 +381,7 @@ class Policy(_Model):
     columns: dict[str, ColumnPolicy] = {}
     table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
+    like: str = ""  # the earlier release that decides on columns, in words
     find: bool = False  # whether what columns hold is found privately before rows are released
     sought: Sought | None = None  # what is counted privately before that, or before second moments
     sources: tuple[WrittenSource, ...] = ()  # what columns stand for, once `columns.resolve` has put numbers there

@@ -39,32 +39,38 @@ class Answer:
         return replace(self, theta=self.theta * outer, w=self.w / outer, objective=value)
 
 
-class Incumbent:
+class Halves:
     """A certified pair that only improves: its halves may come from different iterations.
 
     Attributes
     ----------
-    theta, w : ndarray, shape (p, p), or None
-        Both positive definite, `w` dual feasible; None until one was offered.
+    theta, w : ndarray, or None
+        Precision matrices and dual matrices, of shape (p, p), or of several periods together; all positive definite,
+        `w` dual feasible; None until one was offered.
     value, dual_value : float
-        The objective at `theta`, and ``logdet w + p``.
+        The objective at `theta`, and that of the dual at `w`.
     unbounded : bool
         True if `theta` proves that there is no lowest objective.
     """
 
-    def __init__(self, problem: Problem, start: Start | None = None) -> None:
-        self._problem = problem
-        self.theta: FloatArray | None = None
-        self.w: FloatArray | None = None
-        self.value, self.dual_value, self._rounding, self.unbounded = math.inf, -math.inf, 0.0, False
-        if start is not None:
-            self.offer_theta(np.eye(problem.n_features))
-            self.offer_w(start.w)
+    theta: FloatArray | None = None
+    w: FloatArray | None = None
+    value, dual_value, _rounding, unbounded = math.inf, -math.inf, 0.0, False
 
     @property
     def duality_gap(self) -> float:
         """The bound on the error of `value`, rounding included."""
         return self.value - self.dual_value + self._rounding
+
+
+class Incumbent(Halves):
+    """The certified pair of one problem; its dual value is ``logdet w + p``."""
+
+    def __init__(self, problem: Problem, start: Start | None = None) -> None:
+        self._problem = problem
+        if start is not None:
+            self.offer_theta(np.eye(problem.n_features))
+            self.offer_w(start.w)
 
     def offer_theta(self, theta: FloatArray) -> None:
         """Keep `theta`, which must not be changed afterwards, if its objective is lower."""

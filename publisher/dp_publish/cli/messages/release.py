@@ -134,6 +134,8 @@ def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
         yield from _describe_left_out(receipt, policy)
     if receipt.remark:
         yield receipt.remark
+    if policy.like:
+        yield f"columns, kinds, levels, gaps, bounds, centers and scales: those of {policy.like}, at no cost"
     if gap := licence_gap(receipt.release.dataset):
         yield f"licence: {gap}"
     if policy.assumed:
