@@ -32,8 +32,8 @@ from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.survey import digest_bundle, may_be_bundle, survey
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
-from dp_bundle.portals.dcat import DCAT_CONTEXT
 from dp_bundle.portals.learned import find_reader_package
+from dp_bundle.portals.portal_json import DCAT_CONTEXT
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey

@@ -30,8 +30,7 @@ from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.sentences import describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.manifest.columns import Column
-from dp_bundle.portals.dcat import dcat_dataset
-from dp_bundle.portals.portal_json import schema_org_document
+from dp_bundle.portals.portal_json import dcat_dataset, schema_org_document
 from dp_bundle.trust.judging import Entries, UnsafeTrustAnyone
 
 _BARS = 30
