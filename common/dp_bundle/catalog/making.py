@@ -25,7 +25,7 @@ from xml.sax.saxutils import quoteattr
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, escape, quote_path
-from dp_bundle.bundle.companions import belongs, minisig_path, read_minisig
+from dp_bundle.bundle.packing import belongs, minisig_path, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
 from dp_bundle.catalog.site import Output, Site

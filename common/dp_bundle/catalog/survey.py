@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import published_files
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import published_files
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label

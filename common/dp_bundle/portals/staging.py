@@ -13,9 +13,8 @@ from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import find_minisig, published_files, signature_file
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import write_tar
+from dp_bundle.bundle.packing import find_minisig, published_files, signature_file, write_tar
 from dp_bundle.bundle.writing import errors_of_writing, sha256_of
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder

@@ -45,8 +45,7 @@ from dp_learn.covariance.standard_errors import (
     null_standard_errors,
 )
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
-from dp_learn.glasso.groups import IndexArray
-from dp_learn.glasso.problem import Solution, make_problem
+from dp_learn.glasso.problem import IndexArray, Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.inference.edges import InferenceFit, fit_for_inference

@@ -15,8 +15,7 @@ from tests.conftest import make_policy
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.synthetic.columns import before_clipping
-from dp_bundle.synthetic.copula import copula_of
-from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
+from dp_bundle.synthetic.files import copula_of, describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, publish
 
