@@ -230,8 +230,25 @@ def _check_ridge(alpha: Any) -> float:
     return value
 
 
+class _ScoredByIndex:
+    """Scores as scikit-learn does, of rows that pandas may have put into another order."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R squared of a regression, and of classes the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or DataFrame
+            As in `predict`.
+        y, sample_weight : array-like of shape (n_rows,)
+            The target, and optional weights of the rows; by their index if they and X have one.
+        """
+        weight = align_rows("sample_weight", sample_weight, X)
+        return float(super().score(X, align_rows("y", y, X), sample_weight=weight))  # type: ignore[misc]
+
+
 @dataclass(eq=False, repr=False)
-class DebiasedRidgeRegression(TargetEstimator, RegressorMixin):  # type: ignore[misc]
+class DebiasedRidgeRegression(_ScoredByIndex, RegressorMixin, TargetEstimator):  # type: ignore[misc]
     """Ridge regression of one column on the others of the rows before the noise.
 
     Prefer it to a regression on the noisy rows themselves, whose coefficients the noise shrinks towards zero.
@@ -362,7 +379,7 @@ def class_moments(
 
 
 @dataclass(eq=False, repr=False)
-class DebiasedLDA(TargetEstimator, ClassifierMixin):  # type: ignore[misc]
+class DebiasedLDA(_ScoredByIndex, ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     """Linear discriminant analysis of the rows before the noise, with a regularised precision matrix.
 
     The default ridge precision exists at any noise; prefer the graphical lasso where the precision matrix within
