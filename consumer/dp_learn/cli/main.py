@@ -179,7 +179,7 @@ def cli(
       dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
-    penalty, folder = _parse_alpha(alpha), result_folder(files, out, "graph")
+    penalty, folder = _parse("--alpha", alpha, positive=True), result_folder(files, out, "graph")
     with contextlib.ExitStack() as stack:
         bundles, workers, needed = open_all(
             stack,
@@ -249,15 +249,6 @@ def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> N
     """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
     require()
     announce_compiling("five to ten seconds", kept, quiet=quiet)
-
-
-def _parse_alpha(text: str) -> float | None:
-    if text == "auto":
-        return None
-    with contextlib.suppress(ValueError):
-        if 0 < (alpha := float(text)) < float("inf"):
-            return alpha
-    raise ParameterError("--alpha", "a positive number, or auto", text)
 
 
 @click.command("compare", context_settings={"help_option_names": ["-h", "--help"]})
@@ -404,13 +395,15 @@ def _answer(result: Any, describe: Callable[..., str], folder: Path, *, as_json:
         tell(f"warning: {sentence}", quiet=quiet)
 
 
-def _parse(name: str, text: str) -> float | None:
+def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
+    """Return the number that was given for an option; None for "auto"."""
     if text == "auto":
         return None
     with contextlib.suppress(ValueError):
-        if 0 <= (number := float(text)) < float("inf"):
+        number = float(text)
+        if (0 < number if positive else 0 <= number) and number < float("inf"):
             return number
-    raise ParameterError(name, "a number, or auto", text)
+    raise ParameterError(name, "a positive number, or auto" if positive else "a number, or auto", text)
 
 
 commands = click.Group("dp-learn", commands=[compare, joint])  # those with a name; without one, it is `cli`

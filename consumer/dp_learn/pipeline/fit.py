@@ -57,8 +57,7 @@ from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, start_of_tests
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
-from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
-from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.criteria import cross_validate, select_ebic, select_stars, stars_subsample_share
 from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
 from dp_learn.selection.rules import Rule, Weights
 

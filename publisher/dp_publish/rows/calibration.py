@@ -34,9 +34,17 @@ from dp_publish.data.kinds import KINDS
 from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.columns import public_facts
 from dp_publish.policy.model import Policy
-from dp_publish.rows.noise import N_RUNGS, ROW_NOISE, Bounds, RowNoise, losses_of, rung_above
+from dp_publish.rows.noise import (
+    N_RUNGS,
+    ROW_NOISE,
+    Bounds,
+    RowNoise,
+    is_response_better,
+    losses_of,
+    response_for,
+    rung_above,
+)
 from dp_publish.rows.private_bounds import choice_mu, search_mu
-from dp_publish.rows.response import is_response_better, response_for
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
 
