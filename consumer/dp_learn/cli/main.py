@@ -401,7 +401,7 @@ def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
         return None
     with contextlib.suppress(ValueError):
         number = float(text)
-        if (0 < number if positive else 0 <= number) and number < float("inf"):
+        if (number > 0 if positive else number >= 0) and number < float("inf"):
             return number
     raise ParameterError(name, "a positive number, or auto" if positive else "a number, or auto", text)
 
