@@ -44,7 +44,7 @@ from dp_learn.output.estimator_results import ESTIMATORS, refit_estimate
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import partial_correlations
 from dp_learn.pipeline.settings import Settings
-from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.criteria import select_ebic
 from dp_learn.selection.path import alpha_grid
 
 Floats = NDArray[np.float64]

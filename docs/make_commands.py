@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from dp_bundle.cli.main import cli as dp_bundle
-from dp_learn.cli.compare import compare
-from dp_learn.cli.joint import joint
 from dp_learn.cli.main import cli as dp_learn
+from dp_learn.cli.main import compare, joint
 from dp_publish.cli.main import cli as dp_publish
 
 PAGE = Path(__file__).with_name("commands.md")

@@ -21,9 +21,8 @@ from dp_bundle.cli.console import run
 from dp_bundle.cli.main import cli as dp_bundle
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
-from dp_learn.cli.compare import compare
-from dp_learn.cli.joint import joint
 from dp_learn.cli.main import cli as dp_learn
+from dp_learn.cli.main import compare, joint
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.main import cli as dp_publish
 from dp_publish.sampling.keystream import SecureKeystream

@@ -7,8 +7,7 @@ if TYPE_CHECKING:
     from dp_learn.covariance.moments import Moments, estimate_moments
     from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
     from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
-    from dp_learn.estimators.lda import DebiasedLDA
-    from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
+    from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, DebiasedRidgeRegression
     from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
     from dp_learn.glasso.feasibility import smallest_solvable_alpha
     from dp_learn.glasso.joint import joint_graphical_lasso

@@ -17,9 +17,8 @@ from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, c
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
-from dp_learn.estimators.base import CovarianceEstimator
+from dp_learn.estimators.base import CovarianceEstimator, TargetEstimator
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
-from dp_learn.estimators.targets import TargetEstimator
 from dp_learn.output.estimator_results import ESTIMATORS
 from dp_publish import Policy, publish
 

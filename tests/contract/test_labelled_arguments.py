@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import dp_learn
 from dp_bundle.base.errors import ParameterError
 from dp_learn import debias_covariance, graphical_lasso, joint_graphical_lasso, smallest_solvable_alpha
+from dp_learn.estimators.base import TargetEstimator
 from dp_learn.estimators.columnwise import clime_precision, neighborhood_selection, scio_precision
-from dp_learn.estimators.targets import TargetEstimator
 from dp_learn.estimators.thresholded_covariance import threshold_covariance
 from dp_learn.matrices.checks import check_covariance
 from dp_learn.output.estimator_results import ESTIMATORS

@@ -18,9 +18,8 @@ from tests.conftest import Run
 
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
-from dp_learn.cli.compare import compare
-from dp_learn.cli.joint import joint
 from dp_learn.cli.main import cli as dp_learn
+from dp_learn.cli.main import compare, joint
 from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish

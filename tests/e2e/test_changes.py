@@ -11,7 +11,7 @@ from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.describe.subject import Subject
-from dp_bundle.portals.datacite import datacite_document
+from dp_bundle.portals.portal_json import datacite_document
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 PRIVACY = '[dataset]\nname = "weekly"\n[privacy]\n{privacy}\n[columns."*"]\nkind = "integer"\nbounds = [0, 400]\n'

@@ -17,7 +17,7 @@ from securesystemslib import dsse
 from securesystemslib.signer import SSlibKey
 from tests.tamper.archives import members_of
 
-from dp_bundle.bundle.companions import minisig_path
+from dp_bundle.bundle.packing import minisig_path
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.trust.signing import Envelope, PublicKey, minisign_public_key, public_key_of
 from dp_publish import Policy, publish

@@ -19,8 +19,7 @@ from dp_publish.accounting.conversions import (
     unit_mu,
 )
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import set_noise, share_mu
-from dp_publish.rows.guarantee import guarantee_of_rows
+from dp_publish.rows.calibration import guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.private_bounds import choice_mu, search_mu
 
 MU = st.floats(1e-3, 100)

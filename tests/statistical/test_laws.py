@@ -27,7 +27,7 @@ from dp_publish.covariance.mechanisms.two_round import NoisySums
 from dp_publish.covariance.mechanisms.wishart import degrees_tight
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
-from dp_publish.rows.response import sample_replacements
+from dp_publish.rows.noise import sample_replacements
 from dp_publish.sampling.bingham import sample_bingham
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.fixed_point import integers, precise_normals

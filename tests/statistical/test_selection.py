@@ -9,8 +9,7 @@ import pytest
 from dp_learn import debias_covariance, graphical_lasso
 from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Split, effective_rows
-from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
-from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.criteria import cross_validate, select_ebic, select_stars, stars_subsample_share
 from dp_learn.selection.path import Selection, alpha_grid
 
 P, N_FOLDS, N_SUBSAMPLES, N_SEEDS = 25, 5, 20, 8

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dp_learn.estimators.ridge import ridge_precision
+from dp_learn.estimators.linear import ridge_precision
 from reproduction.figures import BLACK, BLUE, ORANGE, new_figure, save
 from reproduction.pieces import Piece
 from reproduction.setting import Setting, seed

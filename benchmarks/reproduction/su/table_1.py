@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.estimators.ridge import ridge_precision
+from dp_learn.estimators.linear import ridge_precision
 from reproduction.pieces import Piece
 from reproduction.setting import Setting, seed
 from reproduction.simulation import Floats, symmetric_noise

@@ -25,15 +25,15 @@ from xml.sax.saxutils import quoteattr
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, escape, quote_path
-from dp_bundle.bundle.companions import belongs, minisig_path, read_minisig
+from dp_bundle.bundle.packing import belongs, minisig_path, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.survey import digest_bundle, may_be_bundle, survey
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
-from dp_bundle.portals.dcat import DCAT_CONTEXT
 from dp_bundle.portals.learned import find_reader_package
+from dp_bundle.portals.portal_json import DCAT_CONTEXT
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey

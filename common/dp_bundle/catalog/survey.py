@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import published_files
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import published_files
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
@@ -30,8 +30,7 @@ from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.sentences import describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.manifest.columns import Column
-from dp_bundle.portals.dcat import dcat_dataset
-from dp_bundle.portals.portal_json import schema_org_document
+from dp_bundle.portals.portal_json import dcat_dataset, schema_org_document
 from dp_bundle.trust.judging import Entries, UnsafeTrustAnyone
 
 _BARS = 30

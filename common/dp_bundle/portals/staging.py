@@ -13,19 +13,27 @@ from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import find_minisig, published_files, signature_file
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import write_tar
+from dp_bundle.bundle.packing import find_minisig, published_files, signature_file, write_tar
 from dp_bundle.bundle.writing import errors_of_writing, sha256_of
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.card import hugging_face_card
-from dp_bundle.portals.datacite import datacite_document
-from dp_bundle.portals.dcat import dcat_document
-from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, dataverse_files, invenio_record
+from dp_bundle.portals.deposits import (
+    ckan_package,
+    dataverse_dataset,
+    dataverse_files,
+    hugging_face_card,
+    invenio_record,
+)
 from dp_bundle.portals.names import PORTALS
-from dp_bundle.portals.portal_json import croissant_document, frictionless_document, schema_org_document
+from dp_bundle.portals.portal_json import (
+    croissant_document,
+    datacite_document,
+    dcat_document,
+    frictionless_document,
+    schema_org_document,
+)
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
 _STATIC = {

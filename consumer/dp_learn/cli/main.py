@@ -1,6 +1,6 @@
-"""dp-learn: from a verified bundle to a sparse graph.
+"""dp-learn: from verified bundles to a sparse graph, or of several to where they differ, and to what changed.
 
-The command imports what it runs when it runs, so that help, and a wrong option, are answered at once.
+A command imports what it runs when it runs, so that help, and a wrong option, are answered at once.
 """
 
 import contextlib
@@ -31,9 +31,7 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.compare import compare
-from dp_learn.cli.joint import joint
-from dp_learn.cli.shared import common_options, open_all, result_folder, spell_command
+from dp_learn.cli.shared import common_options, open_all, require_number, result_folder, share_option, spell_command
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.selection.rules import Rule, Weights
@@ -181,7 +179,7 @@ def cli(
       dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
-    penalty, folder = _parse_alpha(alpha), result_folder(files, out, "graph")
+    penalty, folder = _parse("--alpha", alpha, positive=True), result_folder(files, out, "graph")
     with contextlib.ExitStack() as stack:
         bundles, workers, needed = open_all(
             stack,
@@ -253,13 +251,159 @@ def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> N
     announce_compiling("five to ten seconds", kept, quiet=quiet)
 
 
-def _parse_alpha(text: str) -> float | None:
+@click.command("compare", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", metavar="FILE FILE...", nargs=-1, required=True, type=BundlePath())
+@share_option("--fdr", 0.05, "The false discovery rate at which pairs count as different.")
+@share_option("--confidence", 0.95, "The level of the intervals, and of the critical values of the tests of all pairs.")
+@common_options("A+B.comparison")
+def compare(
+    files: tuple[Path | RemotePath, ...],
+    fdr: float,
+    confidence: float,
+    report: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **opening: Any,
+) -> None:
+    """Verify two or more bundles of different rows, test whether they have the same network, and where they differ.
+
+    The releases (of countries, years, arms of a study) have the same columns; rows and second moments may be compared.
+    Differences are those of partial correlations, the second release less the first. Errors are those of sampling and
+    of the noise of each.
+
+    \b
+    Example:
+      dp-learn compare 2025.bundle.tar 2026.bundle.tar
+    """
+    require_number(files, "a comparison needs")
+    folder = result_folder(files, out, "comparison")
+    with contextlib.ExitStack() as stack:
+        bundles, _, _ = open_all(stack, files, estimator="comparison", quiet=quiet, **opening)
+        step("starting", quiet=quiet)
+        from dp_learn.output.comparison import ComparisonResult, describe_comparison, write_comparison
+        from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
+
+        show = partial(step, quiet=quiet)
+        found = compare_networks(
+            bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=opening["max_memory"]
+        )
+        result, page = ComparisonResult(bundles, found), None
+        if report:
+            from dp_learn.output.page.comparison import make_comparison_page
+
+            show("drawing the page")
+            page = make_comparison_page(result, spell_command("dp-learn compare"))
+        show("writing the results")
+        write_comparison(result, folder, report=page)
+        _answer(result, describe_comparison, folder, as_json=as_json, quiet=quiet)
+
+
+@click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", metavar="FILE FILE...", nargs=-1, required=True, type=BundlePath())
+@option(
+    "--order",
+    applies=ALWAYS,
+    type=click.Choice(["time", "none"]),
+    default="time",
+    show_default=True,
+    help="Files in the order of time, each like its neighbours; or in none, each like all others.",
+)
+@option(
+    "--coupling",
+    applies=ALWAYS,
+    type=click.Choice(["fused", "smooth", "group"]),
+    default="fused",
+    show_default=True,
+    help="Values stay the same until they jump; or drift, in time; or only links are in the same places.",
+)
+@option("--alpha", applies=ALWAYS, default="auto", show_default=True, help="The penalty on entries: a number, or auto.")
+@option(
+    "--strength",
+    applies=ALWAYS,
+    default="auto",
+    show_default=True,
+    help="The penalty on differences: a number from 0 where --alpha is one too, or auto.",
+)
+@share_option("--fdr", 0.05, "The false discovery rate at which pairs count as changed.")
+@share_option("--confidence", 0.95, "The level of intervals, and at which chance makes no change point at all.")
+@common_options("FIRST+LAST.joint")
+def joint(
+    files: tuple[Path | RemotePath, ...],
+    order: str,
+    coupling: str,
+    alpha: str,
+    strength: str,
+    fdr: float,
+    confidence: float,
+    report: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **opening: Any,
+) -> None:
+    """Learn one graph from each of 2 to 60 bundles of different rows, all of them together, and test what changed.
+
+    The releases (of months, or of hospitals) have the same columns; rows and second moments may be mixed. What is the
+    same is learned from all, and what is not from each. Changes are those of partial correlations, with errors of
+    sampling and of the noise of each release.
+
+    \b
+    Example:
+      dp-learn joint visits-2026-*.bundle.tar --out visits.joint
+      dp-learn joint north.tar south.tar west.tar --order none
+    """
+    require_number(files, "joint graphs need")
+    penalties = [_parse(name, text) for name, text in (("--alpha", alpha), ("--strength", strength))]
+    folder = result_folder([files[0], files[-1]], out, "joint")
+    with contextlib.ExitStack() as stack:
+        bundles, _, _ = open_all(stack, files, estimator="joint", quiet=quiet, **opening)
+        step("starting", quiet=quiet)
+        from dp_learn.output.joint import JointResult, describe_joint, write_joint
+        from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
+
+        show = partial(step, quiet=quiet)
+        before_compiling(partial(announce_compiling, "half a minute", quiet=quiet))
+        found = learn_joint(
+            bundles,
+            order=order,
+            coupling=coupling,
+            alpha=penalties[0],
+            strength=penalties[1],
+            fdr=fdr,
+            confidence=confidence,
+            progress=show,
+            max_memory=opening["max_memory"],
+        )
+        result, page = JointResult(bundles, found), None
+        if report:
+            from dp_learn.output.page.joint import make_joint_page
+
+            show("drawing the page")
+            page = make_joint_page(result, spell_command("dp-learn joint"))
+        show("writing the results")
+        write_joint(result, folder, report=page)
+        _answer(result, describe_joint, folder, as_json=as_json, quiet=quiet)
+
+
+def _answer(result: Any, describe: Callable[..., str], folder: Path, *, as_json: bool, quiet: bool) -> None:
+    """Answer with a result whose files are written, then warn of what its releases show."""
+    with already(f"the results are in {quote_path(folder)}"):
+        text = describe(result, folder)
+    answer(text, result.summary(), as_json=as_json, quiet=quiet)
+    for sentence in (*result.found.warnings, *result.found.contradictions):
+        tell(f"warning: {sentence}", quiet=quiet)
+
+
+def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
+    """Return the number that was given for an option; None for "auto"."""
     if text == "auto":
         return None
     with contextlib.suppress(ValueError):
-        if 0 < (alpha := float(text)) < float("inf"):
-            return alpha
-    raise ParameterError("--alpha", "a positive number, or auto", text)
+        number = float(text)
+        if (number > 0 if positive else number >= 0) and number < float("inf"):
+            return number
+    raise ParameterError(name, "a positive number, or auto" if positive else "a number, or auto", text)
 
 
 commands = click.Group("dp-learn", commands=[compare, joint])  # those with a name; without one, it is `cli`

@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_problem
-from dp_learn.glasso.problem import Solution
-from dp_learn.glasso.solvers.admm import improve
+from dp_learn.glasso.problem import GroupProblem, Groups, IndexArray, Solution, make_group_problem
+from dp_learn.glasso.solvers.admm import SEARCH_ITER, improve, is_few, solve_at_once, solve_few
 from dp_learn.glasso.solvers.answers import Incumbent, Start
 from dp_learn.glasso.solvers.components import solve_by_components, split_components
-from dp_learn.glasso.solvers.few import SEARCH_ITER, is_few, solve_at_once, solve_few
 from dp_learn.matrices.linalg import few_threads
 
 NAME = "group"

@@ -28,10 +28,9 @@ from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import judge_box, smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, Solution, Status, make_problem
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
-from dp_learn.glasso.solvers.admm import solve_admm
+from dp_learn.glasso.solvers.admm import is_few, solve_admm, solve_few
 from dp_learn.glasso.solvers.answers import Answer, Solver, Start
 from dp_learn.glasso.solvers.components import solve_by_components
-from dp_learn.glasso.solvers.few import is_few, solve_few
 from dp_learn.matrices.labels import align, column_labels
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def graphical_lasso(
     Friedman, Hastie and Tibshirani (2008). Yuan and Lin (2006) for the norm of a block.
     """
     if groups is not None:
-        from dp_learn.glasso.groups import make_groups
+        from dp_learn.glasso.problem import make_groups
 
         nodes = make_groups(groups, len(np.asarray(covariance)), column_labels(covariance))
         weights = align("weights", weights, [str(name) for name in nodes.names], what="nodes")

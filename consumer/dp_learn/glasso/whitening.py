@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.glasso.groups import make_groups
+from dp_learn.glasso.problem import make_groups
 from dp_learn.matrices.checks import check_covariance
 from dp_learn.matrices.linalg import FloatArray
 

@@ -22,8 +22,7 @@ from dp_learn.covariance.sample import Sample, read_samples
 from dp_learn.covariance.sources import share_rows, shown_names
 from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
-from dp_learn.estimators.lda import DebiasedLDA
-from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
+from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, DebiasedRidgeRegression
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tabulate_unpenalised

@@ -362,7 +362,7 @@ def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
             fit.debiased, weights=fit.weights, penalize_diagonal=settings.penalize_diagonal, rtol=rtol
         )
     from dp_learn.glasso.group_solving import smallest_group_alpha
-    from dp_learn.glasso.groups import make_groups
+    from dp_learn.glasso.problem import make_groups
 
     return smallest_group_alpha(
         fit.debiased,

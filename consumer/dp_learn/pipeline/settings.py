@@ -45,7 +45,8 @@ class Settings:
     alpha : float or None
         The penalty, on the chosen scale; None to select it.
     select : {"auto", "cv", "mse", "ebic", "stars"}
-        The rule that selects it. "auto" is `stages`, unless weights, a path or data units are asked for, and then EBIC.
+        The rule that selects it. "auto" is that of `fit`, unless weights, a path or data units are asked for, and then
+        EBIC.
     alphas : int or sequence of float
         The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
         at `chance_alpha`.

@@ -28,7 +28,7 @@ from dp_learn.covariance.standard_errors import chance_alpha, null_standard_erro
 from dp_learn.glasso.joint import joint_graphical_lasso, refit_jointly
 from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.matrices.linalg import FloatArray, logdet, median_above_diagonal
-from dp_learn.selection.ebic import near_definite
+from dp_learn.selection.criteria import near_definite
 
 FIRST_GAMMA, GAMMA = 0.1, 0.15  # of the two stages: what the first misses the second hardly finds
 N_NEAR = 12  # alphas of the second stage

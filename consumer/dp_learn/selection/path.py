@@ -13,8 +13,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.glasso.groups import Groups, make_group_problem, make_groups
-from dp_learn.glasso.problem import Problem, Solution, make_problem
+from dp_learn.glasso.problem import Groups, Problem, Solution, make_group_problem, make_groups, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance, check_weights
 from dp_learn.matrices.labels import column_labels

@@ -28,8 +28,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import gap_columns
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import share_mu as share_discovery
-from dp_publish.rows.calibration import set_noise, share_mu
-from dp_publish.rows.guarantee import cost_of_rows
+from dp_publish.rows.calibration import cost_of_rows, set_noise, share_mu
 
 _SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
 _UNIT_WIDTH = (-0.5, 0.5)

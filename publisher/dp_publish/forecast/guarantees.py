@@ -27,8 +27,7 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.forecast.assumptions import calibrate_assumed, fill_bounds
 from dp_publish.policy.model import Policy, Privacy
-from dp_publish.rows.calibration import share_mu
-from dp_publish.rows.guarantee import guarantee_of_rows
+from dp_publish.rows.calibration import guarantee_of_rows, share_mu
 from dp_publish.rows.noise import losses_of
 
 

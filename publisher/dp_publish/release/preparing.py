@@ -1,11 +1,17 @@
-"""Preparation of a release: what is decided, how its rows are read, and what draws it."""
+"""Preparation of a release: what is decided, how its rows are read, and what draws it.
+
+Of columns of which nothing is declared, what they are is found privately first. The whole strength is booked
+beforehand. What was told of the columns is recorded before anything follows from it; everything after that is a release
+by the policy that was found, at what is left of the strength.
+"""
 
 from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,19 +20,26 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.code import code_digest
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.manifest.base import software_with_code
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.trust.signing import public_key_of
+from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu
+from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.contribution_cap import EntityCap
+from dp_publish.data.kinds import published
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source, Table, reads_alone
+from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
+from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.model import Policy
+from dp_publish.policy.columns import choose_columns, resolve
+from dp_publish.policy.model import Policy, Privacy, Sought
+from dp_publish.release.begun import Contents, Part
 from dp_publish.release.covariance import CovarianceMaker
-from dp_publish.release.discovering import DiscoveringMaker
-from dp_publish.release.parts import LocalWork
+from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.targets import Target
 from dp_publish.release.workers.cluster import Cluster, whole_place
@@ -36,6 +49,122 @@ if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
 _MOST_KEPT = 2**24  # numbers of a text file
+
+
+class DiscoveringMaker:
+    """A release in the making, of which the columns are yet to be found.
+
+    Parameters
+    ----------
+    policy : Policy
+        The unit of privacy, the strength (mu or rho), and the columns that may be published.
+    table : Table
+        As it was opened.
+    partition : str or None
+        The part of the rows that the table is.
+    work_at : callable
+        Returns the rows of a table that may be published, with this process at so many columns of them.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        table: Table,
+        partition: str | None,
+        work_at: Callable[[Table, int], LocalWork],
+    ) -> None:
+        self._policy, self._table, self._partition, self._work_at = policy, table, partition, work_at
+        assert policy.sought is not None  # noqa: S101  nothing is declared
+        self._found = policy.sought
+        self.work = work_at(table, len(self._found.names))
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of the release: the strength, and the delta of levels if there may be words."""
+        privacy = self._policy.privacy
+        strength, account = privacy.strength, privacy.account
+        assert strength is not None  # noqa: S101  nothing is found without one
+        mu = strength.mu * ROUND_UP
+        of_cells = privacy.release == "rows" and privacy.unit_name == "cell"
+        row = mu * math.sqrt(len(self._found.names)) if of_cells else mu / _parts(privacy)
+        excepted = EXCEPTED_DELTA if self._found.looked else 0.0
+        return Cost(account, {"cell": min(row, mu), "row": row, account: mu}, continuous=True, excepted_delta=excepted)
+
+    def make(self, making: Making) -> tuple[Contents, list[Part]]:
+        """Find what the columns are, then release their second moments.
+
+        Raises
+        ------
+        PolicyError
+            Too few columns can be published.
+        """
+        decided = decide(self._table, self._policy, self._found, self._draw(making))
+        table, policy = resolve(decided.table, decided.policy)
+        of_rows = policy.privacy.release == "rows"
+        left = [name for name in policy.columns if not policy.column(name).drop]
+        if len(left) < (1 if of_rows else 2):
+            raise PolicyError(
+                f"too few columns could be told apart from the noise; {'; '.join(decided.said)}: declare what the "
+                "columns hold (`dp-publish policy DATA` writes a policy), or protect less"
+            )
+        kinds, _ = choose_columns(table, policy)
+        self.work = self._work_at(table, len(kinds))
+        kind = RowsMaker if of_rows else CovarianceMaker
+        contents, parts = kind(policy, kinds, self._partition, self.work).make(making)
+        guarantee = self._guarantee_of(contents.guarantee, decided)
+        stated = replace(
+            contents,
+            guarantee=guarantee,
+            sources=tuple(map(published, policy.sources)),
+            discovery=decided.discovery,
+            left_out=tuple(decided.left_out),
+            remark="; ".join(decided.said),
+        )
+        return stated, parts
+
+    def _draw(self, making: Making) -> Told:
+        def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
+            making.drawing()
+            return making.begun.once(step.name, lambda: step.draw(statistic, making.keystream))
+
+        return discover(self._table, self._look(), self._policy, self._found, draw)
+
+    def _look(self) -> Read:
+        """Return what yields the rows that are looked at."""
+        table, read = self._table, self.work.read
+        capped = self._policy.privacy.entity is not None
+        sample = None if capped or table.survey is None else table.survey().sample
+        if sample is not None:
+            return lambda kinds: table.cells.read((batch.select([*kinds]) for batch in sample), kinds)
+        n_rows = _count_rows(read, self._found) if capped else table.count_rows()
+        return lambda kinds: thinned(read(kinds), n_rows)
+
+    def _guarantee_of(self, rest: Guarantee | None, decided: Decided) -> Guarantee:
+        """Return the guarantee of what was found and of the release together."""
+        assert rest is not None and rest.mu is not None  # noqa: PT018, S101  of two rounds
+        rows = self._policy.privacy.max_rows
+        own = decided.discovery.mu(rows)
+        mu = math.hypot(rest.mu, own) * ROUND_UP
+        excepted = EXCEPTED_DELTA if decided.discovery.n_listed else 0.0
+        assert excepted >= decided.discovery.excepted_delta(rows)  # noqa: S101
+        points = tuple(
+            EpsilonDelta(epsilon=epsilon_for_delta(mu, point.delta - excepted) * ROUND_UP, delta=point.delta)
+            for point in rest.epsilon_delta
+        )
+        said = {"mu": mu, "rho": rho_for_mu(mu), "epsilon_delta": points, "excepted_delta": excepted}
+        return rest.model_copy(update=said | {"discovery_mu": own * ROUND_UP})
+
+
+def _parts(privacy: Privacy) -> float:
+    """Return by how much a row is protected better than the unit: noise on rows is drawn anew for each."""
+    return math.sqrt(privacy.max_rows) if privacy.release == "rows" else privacy.max_rows
+
+
+def _count_rows(read: Read, found: Sought) -> int:
+    first = found.names[0]
+    return sum(batch.num_rows for batch in read({first: "text" if first in found.looked else "raw"}))
+
+
 Maker: TypeAlias = RowsMaker | CovarianceMaker | DiscoveringMaker
 
 

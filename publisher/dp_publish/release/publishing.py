@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, PolicyError, StoreError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import minisig_path, minisign_release, write_minisig
 from dp_bundle.bundle.opened import tar_beside
+from dp_bundle.bundle.packing import minisig_path, minisign_release, write_minisig
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.sentences import REPLACEMENT
 from dp_bundle.files.new_files import settle

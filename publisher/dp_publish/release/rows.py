@@ -10,8 +10,7 @@ from dp_publish.accounting.conversions import Cost
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
-from dp_publish.rows.calibration import Shares, set_noise, share_mu
-from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
+from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.noise import Bounds
 from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
 

@@ -1,4 +1,4 @@
-"""Calibration: from the publisher's decisions to the noise on each column.
+"""Calibration: from the publisher's decisions to the noise on each column, and what it costs and guarantees.
 
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
 (`bounds_share` of mu^2), and the rest is shared out over the raw table's columns: a row's mu^2 in proportion to their
@@ -10,28 +10,41 @@ booked before it is known how many steps they hold.
 
 A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to
 randomised response. A number's own part goes to its noise; an indicator of its gaps gets so much noise that a gap
-beside a value tells no more than two values. In a wide table sigmas are rounded up to a common ladder. What that
-guarantees is in `guarantee`.
+beside a value tells no more than two values. In a wide table sigmas are rounded up to a common ladder.
+
+The cost of a release of rows, and its guarantee, are one derivation, from bounds and noise alone, never from the data.
+Noise on rows is the Gaussian mechanism on the rows themselves. For each unit of privacy, the mu of a release has two
+parts, which compose: the noise on the unit's rows, and the search for bounds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, mu_of_gap
+from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, cells_of, mu_of_gap
+from dp_bundle.manifest.guarantee import Guarantee, release_mu, release_rho
 from dp_bundle.manifest.sources import Source
 from dp_bundle.privacy.noise import MAX_SIGMA
-from dp_publish.accounting.conversions import ROUND_UP, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
-from dp_publish.accounting.curve import epsilon_of_unit
+from dp_publish.accounting.conversions import ROUND_UP, Cost, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
+from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
 from dp_publish.data.kinds import KINDS
 from dp_publish.policy.coded_columns import blocks_of
+from dp_publish.policy.columns import public_facts
 from dp_publish.policy.model import Policy
-from dp_publish.rows.noise import N_RUNGS, ROW_NOISE, Bounds, RowNoise, losses_of, rung_above
-from dp_publish.rows.private_bounds import choice_mu
-from dp_publish.rows.response import is_response_better, response_for
+from dp_publish.rows.noise import (
+    N_RUNGS,
+    ROW_NOISE,
+    Bounds,
+    RowNoise,
+    is_response_better,
+    losses_of,
+    response_for,
+    rung_above,
+)
+from dp_publish.rows.private_bounds import choice_mu, search_mu
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
 
@@ -312,3 +325,96 @@ def _reach(policy: Policy, name: str, bounds: Bounds | None) -> float:
     limit = policy.column(name).max_change if policy.privacy.unit == "change" else None
     width = math.inf if bounds is None else bounds[1] - bounds[0]
     return min(width, math.inf if limit is None else limit)
+
+
+def cost_of_rows(
+    policy: Policy, kinds: Mapping[str, str], shares: Shares, columns: Sequence[Column] | None = None
+) -> Cost:
+    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
+
+    That is what the shares allow, or the little less that the `columns` take, where these are known already. Where
+    the shares are sqrt(2 rho), it is the mu of the noise.
+    """
+    privacy = policy.privacy
+    gaussian = all(ROW_NOISE[kind].is_gaussian or name in shares.responses for name, kind in kinds.items())
+    if columns is None and not shares.is_mu:
+        columns = set_noise(policy, kinds, shares)
+
+    mu = _by_unit(policy, shares, lambda unit: _noise_mu(shares, unit, policy, columns))
+    roots = {}
+    if not gaussian:
+        roots = (
+            mu
+            if columns is None or shares.is_mu
+            else _by_unit(policy, shares, lambda unit: _root_of_rho(unit, columns))
+        )
+    rho = {unit: rho_for_mu(root) for unit, root in roots.items()}
+    changes = {name: policy.column(name).max_change for name in kinds} if privacy.unit == "change" else {}
+    return Cost(privacy.account, mu, gaussian, changes=changes, rho=rho)
+
+
+def _by_unit(policy: Policy, shares: Shares, of_noise: Callable[[str], float]) -> dict[str, float]:
+    """Return what a release costs in every unit that it protects, given what the noise costs in one, as mu."""
+    privacy = policy.privacy
+    noise = {unit: (of_noise(unit), 1) for unit in ("cell", "row")}
+    if privacy.unit == "change":
+        noise["change"] = (of_noise("change"), 1)
+    if privacy.entity:
+        noise[privacy.account] = (math.sqrt(privacy.max_rows) * noise["row"][0], privacy.max_rows)
+    return {unit: _with_search(shares, unit, alone, rows) for unit, (alone, rows) in noise.items()}
+
+
+def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Column] | None) -> float:
+    """Return the mu of the noise on a cell or a row: what the shares allow, or what the columns take of that."""
+    mus = list(shares.cells.values())
+    if columns is not None:
+        cells = cells_of(columns, unit)
+        # a part of sqrt(2 rho) says nothing of mu, and a cell may move farther than what a change is shared out for
+        within = shares.is_mu and (unit == "change" or policy.privacy.unit != "change")
+        mus = [min(mu, cell.mu) if within else cell.mu for mu, cell in zip(mus, cells, strict=True)]
+    return max(mus) if unit != "row" else math.hypot(*mus)
+
+
+def guarantee_of_rows(
+    policy: Policy, columns: tuple[Column, ...], shares: Shares, partition: str | None = None
+) -> Guarantee:
+    """Return what a release guarantees."""
+    privacy = policy.privacy
+    measure = release_mu if shares.is_mu else _root_of_rho  # the same, unless noise is discrete
+    of_noise = measure(privacy.unit_name, columns, privacy.max_rows)
+    bounds_mu = _search_mu(shares, privacy.account, privacy.max_rows) * ROUND_UP
+    spent = _with_search(shares, privacy.account, of_noise, privacy.max_rows)  # rounded up once, as the books have it
+    mu = min(shares.target, spent)
+
+    gaussian = all(column.is_gaussian for column in columns)
+    if gaussian:
+        curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
+    else:
+        losses = losses_of(columns, privacy.unit_name)
+        curve = privacy_curve(privacy.unit_name, losses, privacy.max_rows, bounds_mu)
+    return Guarantee(
+        unit=privacy.unit_name,
+        entity=privacy.entity.entity if privacy.entity else None,
+        max_rows=privacy.entity.max_rows if privacy.entity else None,
+        mu=mu if gaussian else None,
+        rho=rho_for_mu(mu),
+        bounds_mu=bounds_mu,
+        epsilon_delta=curve,
+        accountant="gaussian-dp" if gaussian else "privacy-loss-distribution",
+        public=public_facts(policy, columns, partition),
+    )
+
+
+def _root_of_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
+    return math.sqrt(2 * release_rho(unit, columns, max_rows))
+
+
+def _with_search(shares: Shares, unit: str, of_noise: float, max_rows: int) -> float:
+    """Return a unit's mu, given that of the noise on its rows, of which it has at most so many."""
+    return math.hypot(of_noise, _search_mu(shares, unit, max_rows)) * ROUND_UP
+
+
+def _search_mu(shares: Shares, unit: str, max_rows: int) -> float:
+    if not shares.searched:
+        return 0.0
+    return search_mu(unit.split(":")[0], len(shares.searched), shares.choice_mu, max_rows)

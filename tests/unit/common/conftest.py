@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_bundle.bundle.companions import minisig_path, minisign_bundle, write_minisig
+from dp_bundle.bundle.packing import minisig_path, minisign_bundle, write_minisig
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.trust.keys import new_key_pair, private_key_path

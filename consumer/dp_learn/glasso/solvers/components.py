@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dp_learn.glasso.groups import IndexArray
-from dp_learn.glasso.problem import Problem, Solution, Status
+from dp_learn.glasso.problem import IndexArray, Problem, Solution, Status
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.glasso.solvers.answers import Answer, Start
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.bundle.companions import find_minisig, minisig_path
+from dp_bundle.bundle.packing import find_minisig, minisig_path
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.portals.staging import stage_bundle

@@ -14,7 +14,7 @@ from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.cli.main import cli
-from dp_bundle.portals.datacite import datacite_document
+from dp_bundle.portals.portal_json import datacite_document
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -14,8 +14,7 @@ from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import set_noise, share_mu
-from dp_publish.rows.guarantee import guarantee_of_rows
+from dp_publish.rows.calibration import guarantee_of_rows, set_noise, share_mu
 
 DOCS = Path(__file__).parents[4] / "docs"
 KINDS = dict.fromkeys("abc", "continuous")

@@ -15,8 +15,7 @@ from tests.conftest import make_policy
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.synthetic.columns import before_clipping
-from dp_bundle.synthetic.copula import copula_of
-from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
+from dp_bundle.synthetic.files import copula_of, describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, publish
 
@@ -119,7 +118,7 @@ def test_rows_go_together_as_those_of_the_table(path: Path, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another seed gives others, however many batches there are; none has more rows than it may."""
-    monkeypatch.setattr("dp_bundle.synthetic.copula._MOST_ROWS", 300)
+    monkeypatch.setattr("dp_bundle.synthetic.files._MOST_ROWS", 300)
     with opened(path) as bundle:
         for name, seed in (("a", 7), ("b", 7), ("c", 8)):
             write_synthetic(bundle, tmp_path / f"{name}.csv", 1000, seed)

@@ -12,8 +12,7 @@ from tests.unit.common.vocabularies.dcat_rules import shapes
 from dp_bundle.catalog.making import catalog_document
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.portals.dcat import dcat_dataset, dcat_document
-from dp_bundle.portals.portal_json import schema_org_document
+from dp_bundle.portals.portal_json import dcat_dataset, dcat_document, schema_org_document
 from dp_publish import Receipt
 
 pytestmark = pytest.mark.filterwarnings("ignore:(ConjunctiveGraph|Dataset|default_)")  # rdflib, of its own classes

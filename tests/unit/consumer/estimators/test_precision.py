@@ -5,7 +5,7 @@ import pytest
 from tests.unit.consumer.estimators.tables import noisy_wine
 
 from dp_bundle.base.errors import DrownedColumnError, ParameterError
-from dp_learn.estimators.ridge import DebiasedRidgePrecision, ridge_precision
+from dp_learn.estimators.linear import DebiasedRidgePrecision, ridge_precision
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance, threshold_covariance
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.estimator_results import ESTIMATORS

@@ -11,8 +11,7 @@ from sklearn.metrics import r2_score
 
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
-from dp_learn.estimators.lda import DebiasedLDA
-from dp_learn.estimators.ridge import DebiasedRidgeRegression, gradient_error, ridge_regression
+from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgeRegression, gradient_error, ridge_regression
 
 WINE = load_wine(as_frame=True)
 X, LABELS = WINE.data, WINE.target

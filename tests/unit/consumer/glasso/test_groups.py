@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import NoSolutionError
-from dp_learn.glasso.groups import make_group_problem, make_groups
-from dp_learn.glasso.problem import Solution
+from dp_learn.glasso.problem import Solution, make_group_problem, make_groups
 from dp_learn.glasso.solvers.components import split_components
 from dp_learn.glasso.solving import graphical_lasso
 

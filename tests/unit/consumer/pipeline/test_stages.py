@@ -11,9 +11,15 @@ from tests.unit.consumer.pipeline.mixed import mixed_sample
 
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.fit import (
+    CHANCE_SHARE,
+    LARGEST_NOISE,
+    estimate_first_stage,
+    evidence_weights,
+    fit_graph,
+    noise_error,
+)
 from dp_learn.pipeline.settings import Options, Settings
-from dp_learn.pipeline.stages import CHANCE_SHARE, LARGEST_NOISE, estimate_first_stage, evidence_weights, noise_error
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

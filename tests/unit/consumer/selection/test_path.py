@@ -7,7 +7,7 @@ from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_r
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
-from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.criteria import select_ebic
 from dp_learn.selection.path import alpha_grid, solve_path
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 4]

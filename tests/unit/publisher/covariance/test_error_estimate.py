@@ -6,12 +6,12 @@ from sklearn.datasets import load_wine
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.strength import GaussianDP, PureDP
-from dp_publish.covariance.error_estimate import estimate_errors
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.scaling import scaling_for
+from dp_publish.release.covariance import estimate_errors
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import make
 

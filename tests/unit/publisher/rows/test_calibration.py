@@ -17,8 +17,7 @@ from dp_publish.accounting.conversions import Cost
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import Shares, set_noise, share_mu
-from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
+from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.noise import N_RUNGS, rung_above
 from dp_publish.sampling.exponential import ExponentialMechanism
 

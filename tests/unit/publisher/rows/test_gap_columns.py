@@ -19,8 +19,7 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import calibrate, share_mu
-from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
+from dp_publish.rows.calibration import calibrate, cost_of_rows, guarantee_of_rows, share_mu
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import insecure_keystream
 

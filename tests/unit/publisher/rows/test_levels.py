@@ -19,11 +19,9 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import set_noise, share_mu
-from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
+from dp_publish.rows.calibration import cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.mechanism import add_noise
-from dp_publish.rows.noise import ENOUGH_SIGMA
-from dp_publish.rows.response import is_response_better, response_for
+from dp_publish.rows.noise import ENOUGH_SIGMA, is_response_better, response_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 FIVE = {"kind": "category", "categories": ["a", "b", "c", "d", "e"], "mechanism": "gaussian"}
