@@ -171,8 +171,9 @@ def cli(
 ) -> None:
     """Verify a bundle FILE, subtract its noise, estimate the graph, and write a folder of results.
 
-    Several bundles with the same columns are pooled: releases of the same rows, or of different ones. Whether those of
-    different rows have the same network is for `dp-learn compare`; one graph for each of them, for `dp-learn joint`.
+    Several bundles are pooled by the columns that all have: releases of the same rows, or of different ones. Whether
+    those of different rows have the same network is for `dp-learn compare`; one graph for each of them, for `dp-learn
+    joint`.
 
     \b
     Example:
@@ -268,9 +269,9 @@ def compare(
 ) -> None:
     """Verify two or more bundles of different rows, test whether they have the same network, and where they differ.
 
-    The releases (of countries, years, arms of a study) have the same columns; rows and second moments may be compared.
-    Differences are those of partial correlations, the second release less the first. Errors are those of sampling and
-    of the noise of each.
+    The releases (of countries, years, arms of a study) are compared by the columns that all have, rows or second
+    moments. Differences are those of partial correlations, the second release less the first. Errors are those of
+    sampling and of the noise of each.
 
     \b
     Example:
@@ -344,9 +345,9 @@ def joint(
 ) -> None:
     """Learn one graph from each of 2 to 60 bundles of different rows, all of them together, and test what changed.
 
-    The releases (of months, or of hospitals) have the same columns; rows and second moments may be mixed. What is the
-    same is learned from all, and what is not from each. Changes are those of partial correlations, with errors of
-    sampling and of the noise of each release.
+    The releases (of months, or of hospitals) are learned by the numbers that all have; rows and second moments may be
+    mixed. What is the same is learned from all, and what is not from each. Changes are those of partial correlations,
+    with errors of sampling and of the noise of each release.
 
     \b
     Example:

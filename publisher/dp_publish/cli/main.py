@@ -151,9 +151,9 @@ def publish_command(
 ) -> None:
     """Publish DATA: a file of Parquet, Arrow, CSV, SPSS, Stata, SAS or Excel, a folder of Parquet files, or a URI.
 
-    Without a policy, one row is protected at mu = 1, and all that is needed is found privately: rows are published
-    where they show something, and else second moments. A release is refused if it would show nothing (by the forecast
-    of dp-publish plan), or would leave a column of whole numbers unchanged.
+    Without a policy, one row is protected at mu = 1, second moments are published, and all that they need is found
+    privately. A release is refused if it would show nothing (by the forecast of dp-publish plan), or would leave a
+    column of whole numbers unchanged.
 
     \b
     Example:
