@@ -120,7 +120,9 @@ def _patterns(table: Table, policy: Policy) -> dict[str, list[str]]:
     patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
     unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
     if unknown:
-        raise PolicyError(f"{policy.like or 'the policy'} names columns that the table does not have: {listed(unknown)}")
+        raise PolicyError(
+            f"{policy.like or 'the policy'} names columns that the table does not have: {listed(unknown)}"
+        )
     matched = {pattern: set(fnmatch.filter(table.types, pattern.replace("[", "[[]"))) for pattern in patterns}
     idle = [pattern for pattern in patterns if not matched[pattern]]
     if idle:
