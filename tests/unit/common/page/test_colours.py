@@ -2,7 +2,7 @@
 
 import pytest
 
-from dp_bundle.page.colours import COMMUNITIES, PAPER, shade
+from dp_bundle.page.colours import COMMUNITIES, SHADES, shade
 
 
 def luminance(colour: str) -> float:
@@ -29,5 +29,5 @@ def test_text_is_legible(name: str, paper: str) -> None:
 def test_marks_stand_out() -> None:
     """Lines, nodes and controls stand out from the paper by 3 to 1 at least (WCAG 2.2, 1.4.11)."""
     for each in (*COMMUNITIES, *(shade(name) for name in ("positive", "negative", "node", "control"))):
-        for colour, ground in zip(each, PAPER, strict=True):
+        for colour, ground in zip(each, SHADES["paper"], strict=True):
             assert contrast(colour, ground) >= 3.0
