@@ -14,24 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import Run
+from tests.conftest import COMMANDS, Run
 
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
-from dp_bundle.cli.main import cli as dp_bundle
-from dp_learn.cli.main import cli as dp_learn
-from dp_learn.cli.main import compare, joint
 from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
-from dp_publish.cli.main import cli as dp_publish
 
-PROGRAMS: dict[str, click.Command] = {
-    "dp-bundle": dp_bundle,
-    "dp-learn": dp_learn,
-    "dp-learn compare": compare,
-    "dp-learn joint": joint,
-    "dp-publish": dp_publish,
-}
 OF_CLICK = {"help", "version"}
 
 
@@ -56,7 +45,7 @@ def declared() -> list[Declared]:
             for name, inner in command.commands.items():
                 yield from walk((*words, name), inner)
 
-    found = [each for name, command in PROGRAMS.items() for each in walk((name,), command)]
+    found = [each for name, command in COMMANDS.items() for each in walk((name,), command)]
     return [each for each in found if each.option.name not in OF_CLICK]
 
 

@@ -19,16 +19,21 @@ from dp_publish import Receipt, publish
 
 N_ROWS, NAMES = 4000, [f"v{index}" for index in range(6)]
 EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}
+BOUNDS = {name: [-6, 6] for name in NAMES}
+
+
+def rows_of_chain(n_rows: int, mean: float = 0.0) -> pd.DataFrame:
+    """Return rows of six columns, of which neighbours are linked."""
+    precision = np.eye(6) + np.diag(np.full(5, 0.45), 1) + np.diag(np.full(5, 0.45), -1)
+    rows = np.random.default_rng(2).multivariate_normal(np.full(6, mean), np.linalg.inv(precision), size=n_rows)
+    return pd.DataFrame(np.clip(rows, -6, 6), columns=NAMES)
 
 
 @pytest.fixture
 def chain(tmp_path: Path, key: Ed25519PrivateKey) -> Path:
     """Publish a chain of six columns with so little noise that every release shows all of it."""
-    rng = np.random.default_rng(2)
-    precision = np.eye(6) + np.diag(np.full(5, 0.45), 1) + np.diag(np.full(5, 0.45), -1)
-    rows = rng.multivariate_normal(np.zeros(6), np.linalg.inv(precision), size=N_ROWS)
-    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=20.0, unit="cell")
-    return publish(pd.DataFrame(rows, columns=NAMES), policy, out=tmp_path / "chain.tar", key=key).path
+    policy = make_policy(BOUNDS, name="chain", mu=20.0, unit="cell")
+    return publish(rows_of_chain(N_ROWS), policy, out=tmp_path / "chain.tar", key=key).path
 
 
 def edges_in(folder: Path) -> set[tuple[str, str]]:
@@ -94,3 +99,26 @@ def test_rows_that_contradict_their_manifest_are_reported(
     assert "400 of 400 in height" in summary["contradictions"][0]
     assert "warning: altered.tar contradicts" in command("dp-learn", "altered.tar", "--estimator", "ridge").stderr
     assert honest.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["two-round", pytest.param("gaussian", marks=pytest.mark.long)])
+def test_second_moments_are_taken_like_rows_and_pooled_with_them(
+    mechanism: str, tmp_path: Path, key: Ed25519PrivateKey, command: Run
+) -> None:
+    """Of columns whose means are not in the middle of their bounds, with rows of the same table, the chain is found."""
+    table = rows_of_chain(20_000, 0.7)
+    rows = make_policy(BOUNDS, name="chain", unit="row", mu=5.0)
+    moments = make_policy(BOUNDS, name="chain", unit="row", release="covariance", mechanism=mechanism, mu=1.0)
+    publish(table, rows, out=tmp_path / "rows.tar", key=key)
+    publish(table, moments, out=tmp_path / "moments.tar", key=key)
+    both = command("dp-learn", "rows.tar", "moments.tar", "--out", "both", "--json")
+    folds = command("dp-learn", "moments.tar", "--select", "cv", "--out", "folds")
+
+    assert edges_in(tmp_path / "both") >= EDGES
+    pooled = json.loads(both.stdout)
+    assert pooled["same_rows"]
+    assert [bundle["kind"] for bundle in pooled["bundles"]] == ["rows", "covariance"]
+    assert pooled["bundles"][1]["weight"] > 0.9  # the covariance is far more accurate
+    assert pooled["n_rows"] == len(table)
+    assert folds.returncode == 0, folds.stderr  # drawn from the known errors

@@ -1,22 +1,61 @@
-"""A bundle that is not byte for byte what a trusted publisher signed is refused, one broken rule per case."""
+"""A bundle that no trusted publisher signed byte for byte is refused, and a costly file costs little."""
 
 import io
+import json
+import math
 import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.tamper.archives import members_of, refuse_flipped_bits
+from tests.fuzz.bombs import BOMBS, spell
+from tests.fuzz.hostile import PARTS
+from tests.tamper.archives import members_of, refuse_flipped_bits, write
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.bundle.writing import write_bundle
+from dp_bundle.base.errors import BundleFormatError, UntrustedKeyError
+from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.cli.console import run
 from dp_bundle.cli.main import cli as bundle_cli
+from dp_bundle.manifest.columns import Noise
+from dp_bundle.manifest.statement import Statement
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_learn.cli.main import cli as learn_cli
 from dp_publish import Policy, Receipt, publish
+from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.policy.model import Privacy
+
+ROOT = Path(__file__).parents[2]
+MEASURE = """
+import json, re, sys, time
+from pathlib import Path
+from dp_bundle import open_bundle
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_bundle.base.errors import BundleError
+used = time.process_time()
+try:
+    with open_bundle(sys.argv[1], UnsafeTrustAnyone()) as opened:
+        rows = sum(batch.num_rows for batch in opened.batches()) if opened.release.kind == "rows" else 0
+        if opened.release.kind != "rows":
+            opened.second_moments()
+except BundleError as error:
+    print(error, file=sys.stderr)
+used = time.process_time() - used
+peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())
+content = json.dumps(dict.fromkeys(map(str, range(690_000)), 0))
+pace = time.process_time()
+json.loads(content)
+pace = time.process_time() - pace
+print(used / pace, int(peak.group(1)) / 1024)
+"""
 
 
 def _exit_code(command: object, *arguments: object) -> int:
@@ -88,3 +127,142 @@ def test_rows_passed_off_as_a_matrix_are_refused(
             opened.second_moments()
         with pytest.raises(BundleFormatError, match="no rows"):
             opened.batches()
+
+
+@pytest.fixture
+def measured() -> Callable[[Path], tuple[float, float]]:
+    """Return what it takes another process to read or refuse a file.
+
+    In megabytes, and in the time that Python's own reader of JSON takes for the longest manifest: a slow machine is no
+    failure.
+    """
+
+    def measure(path: Path) -> tuple[float, float]:
+        done = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True)
+        readings, megabytes = map(float, done.stdout.split())
+        return readings, megabytes
+
+    return measure
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_manifest_of_a_stranger_costs_next_to_nothing(bomb: str, tmp_path: Path) -> None:
+    """Before the signer is known nothing but the envelope's ends is looked at, whatever is in between."""
+    stranger = Ed25519PrivateKey.generate()
+    content = sign_envelope(BOMBS[bomb], stranger).to_bytes()
+    path = write(tmp_path / "bomb.tar", {MANIFEST_NAME: content})
+    before, used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(UntrustedKeyError):
+        open_bundle(path)
+    assert time.process_time() - used < 0.05
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1024
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_manifest_of_a_bad_signer_costs_little(bomb: str, tmp_path: Path, measured: Callable[..., Any]) -> None:
+    """A manifest of the largest size that is no release is refused in a few readings and 256 megabytes."""
+    content = sign_envelope(BOMBS[bomb], Ed25519PrivateKey.generate()).to_bytes()
+    readings, megabytes = measured(write(tmp_path / "bomb.tar", {MANIFEST_NAME: content}))
+    assert readings < 3
+    assert megabytes < 256
+
+
+def test_archive_of_many_members_is_not_scanned_before_it_is_signed(tmp_path: Path) -> None:
+    """65,536 headers are looked at only where a trusted signer has signed as many."""
+    content = sign_envelope(b"{}", Ed25519PrivateKey.generate()).to_bytes()
+    members = {MANIFEST_NAME: content} | {f"data/part-{index:05d}.parquet": b"" for index in range(65_000)}
+    path = write(tmp_path / "many.tar", members)
+    used = time.process_time()
+    with pytest.raises(UntrustedKeyError):
+        open_bundle(path)
+    with pytest.raises(BundleFormatError):
+        open_bundle(path, UnsafeTrustAnyone())
+    assert time.process_time() - used < 0.1
+
+
+READ_ALL = """
+import io, json, re, sys, time
+from pathlib import Path
+from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.data.row_reader import find_groups
+from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
+status, found = Path("/proc/self/status"), {}
+contents = {name: make() for name, make in PARTS.items()}
+for name, content in contents.items():
+    print(name, file=sys.stderr)
+    Path("/proc/self/clear_refs").write_text("5")
+    before, used = int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1]), time.process_time()
+    try:
+        groups = find_groups([("part", lambda: io.BytesIO(content))], (COLUMN,), 2 * N_ROWS)
+        rows = sum(group.read().num_rows for group in groups)
+        outcome = f"{rows} rows"
+    except BundleFormatError as error:
+        outcome = "promises" if "promises" in str(error) else "refused"
+    except Exception as error:
+        outcome = repr(error)
+    used, peak = time.process_time() - used, int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1])
+    found[name] = [outcome, used, (peak - before) / 1024]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, tuple[str, float, float]]:
+    """Return what another process makes of every hostile part: its outcome, processor seconds and megabytes."""
+    done = subprocess.run([sys.executable, "-c", READ_ALL], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, f"ended by {done.returncode} at {done.stderr[-200:]}"
+    outcomes: dict[str, tuple[str, float, float]] = json.loads(done.stdout)
+    return outcomes
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_hostile_parts_are_refused_by_their_headers(name: str, outcomes: dict[str, tuple[str, float, float]]) -> None:
+    """A footer or page header that no release has is refused in no time, by our own exception, and ends no process."""
+    outcome, seconds, megabytes = outcomes[name]
+    assert outcome == "refused"
+    assert seconds < 0.2
+    assert megabytes < 16
+
+
+def _integer_columns(widths: list[int], sigmas: list[float]) -> list[dict[str, Any]]:
+    """Return columns of a manifest that all differ."""
+    column = {"kind": "integer", "bounds_obtained": "declared", "missing": "refuse", "unit": "", "description": ""}
+    return [
+        column
+        | {"name": f"c{index}", "bounds": [0.0, float(width)]}
+        | {"standards": [], "standard_obtained": None, "max_change": None, "block": None, "transform": None}
+        | {"noise": Noise.discrete_gaussian(sigma).model_dump()}
+        for index, (width, sigma) in enumerate(zip(widths, sigmas, strict=True))
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["cell", "row"])
+@pytest.mark.parametrize("sigma", [5.0, 100.0, 1e6])
+def test_wide_integer_tables_are_checked_at_once(unit: str, sigma: float, bundle: Receipt) -> None:
+    """Thousands of columns that all differ are checked in a moment, and an epsilon a tenth too good is refused."""
+    sigmas = [sigma * (1 + index / 3000) for index in range(3000)]
+    widths = [max(1, round(each / 20)) for each in sigmas]
+    mus = [width / each for width, each in zip(widths, sigmas, strict=True)]
+    cell, row = max(mus), math.hypot(*mus)
+    statement = json.loads(Envelope.from_bytes(members_of(bundle.path)[MANIFEST_NAME]).payload)
+    predicate = statement["predicate"]
+    predicate["columns"] = _integer_columns(widths, sigmas)
+    mu, other = (cell, row) if unit == "cell" else (row, cell)
+    predicate["guarantee"] |= {"unit": unit, "rho": 0.50001 * mu**2}
+    total = {"unit": unit, "rho": 0.50001 * mu**2}
+    others = {"row" if unit == "cell" else "cell": 0.50001 * other**2}
+    predicate["cumulative"] |= {**total, "other_units_rho": others}
+
+    def read(factor: float) -> float:
+        points = [(delta, factor * epsilon_for_delta(mu, delta)) for delta in (1e-4, 1e-6, 1e-10)]
+        predicate["guarantee"]["epsilon_delta"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in points]
+        content = spell(statement)
+        used = time.process_time()
+        Statement.from_bytes(content)
+        return time.process_time() - used
+
+    assert read(1.05) < 1.0
+    with pytest.raises(BundleFormatError, match="epsilon is smaller"):
+        read(0.9)

@@ -1,7 +1,8 @@
 """One release with everything that a policy can say of a dataset, for all tests of descriptors."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_bundle import Bundle, open_bundle
 from dp_bundle.bundle.packing import minisig_path, minisign_bundle, write_minisig
-from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_publish import Policy, Receipt, publish
@@ -45,6 +47,20 @@ COLUMNS = {
     "height": {"bounds": [120, 220], "unit": "cm", "description": "without shoes"},
     "visits": {"bounds": [0, 30], "kind": "integer"},
 }
+
+
+@pytest.fixture(scope="session")
+def stored() -> Iterator[Callable[[str], Bundle]]:
+    """Return what opens a stored release by its kind."""
+    with ExitStack() as opened:
+        golden = Path(__file__).parents[2] / "golden"
+        yield lambda kind: opened.enter_context(open_bundle(golden / f"bundle-{kind}.tar", UnsafeTrustAnyone()))
+
+
+@pytest.fixture(scope="session")
+def of_scores(stored: Callable[[str], Bundle]) -> Bundle:
+    """Return the stored release by normal scores."""
+    return stored("copula")
 
 
 @pytest.fixture(scope="session")

@@ -1,28 +1,17 @@
 """Histograms come back as they were written, and a file that would take more memory than it has bytes is refused."""
 
 import io
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_bundle import Bundle, open_bundle
+from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data.margin_file import read_margins, write_margins
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import MARGINS_NAME, Release
-from dp_bundle.trust.judging import UnsafeTrustAnyone
-
-GOLDEN = Path(__file__).parents[3] / "golden"
-
-
-@pytest.fixture(scope="module")
-def bundle() -> Iterator[Bundle]:
-    """Return the stored release by normal scores."""
-    with open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as opened:
-        yield opened
 
 
 def _of_many(release: Release, n_columns: int) -> Release:
@@ -47,30 +36,30 @@ def _are_equal(found: tuple[Margin, ...], written: list[Margin]) -> bool:
     )
 
 
-def test_stored_histograms_are_written_as_they_were_read(bundle: Bundle) -> None:
+def test_stored_histograms_are_written_as_they_were_read(of_scores: Bundle) -> None:
     """What is read of columns of all kinds gives the member's table again."""
-    margins = [*bundle.margins()]
+    margins = [*of_scores.margins()]
     kinds = {(bool(each.labels), each.has_gaps, each.counts_numbers) for each in margins}
     assert kinds == {(False, False, True), (False, True, True), (True, False, False), (True, False, True)}
     file = _written(margins)
-    assert _are_equal(read_margins(file, bundle.release), margins)
-    with bundle.open(MARGINS_NAME) as member:
+    assert _are_equal(read_margins(file, of_scores.release), margins)
+    with of_scores.open(MARGINS_NAME) as member:
         stored = pq.read_table(io.BytesIO(member.read())).to_pandas()
     assert stored.equals(pq.read_table(io.BytesIO(file.getvalue())).to_pandas())  # NaN where it was
 
 
-def test_few_bytes_that_hold_many_cells_are_refused(bundle: Bundle) -> None:
+def test_few_bytes_that_hold_many_cells_are_refused(of_scores: Bundle) -> None:
     """Equal cells of 200 columns take a few kilobytes, as noise never does."""
     cells = {"edges": 10 + np.arange(1.0, 1024) / 1024, "counts": np.zeros(1024, dtype=np.int64)}
     file = _written([Margin(f"x{place}", **cells) for place in range(200)])
     with pytest.raises(BundleFormatError, match="fewer bytes"):
-        read_margins(file, _of_many(bundle.release, 200))
+        read_margins(file, _of_many(of_scores.release, 200))
 
 
-def test_other_releases_have_no_histograms() -> None:
+def test_other_releases_have_no_histograms(stored: Callable[[str], Bundle]) -> None:
     """A release of second moments alone says so."""
-    with open_bundle(GOLDEN / "bundle-two-round.tar", UnsafeTrustAnyone()) as other:
-        with pytest.raises(BundleFormatError, match="release"):
-            other.margins()
-        with pytest.raises(BundleFormatError, match="release"):
-            read_margins(io.BytesIO(), other.release)
+    other = stored("two-round")
+    with pytest.raises(BundleFormatError, match="release"):
+        other.margins()
+    with pytest.raises(BundleFormatError, match="release"):
+        read_margins(io.BytesIO(), other.release)

@@ -1,21 +1,18 @@
 """What noisy histograms say: intervals cover, whole numbers stay whole, and pictures add up."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle import open_bundle
+from dp_bundle import Bundle
 from dp_bundle.data.heaps import roundest
 from dp_bundle.data.margin_summary import QUANTILES, cell_shares, share_interval, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.portals.histograms import draw_margins
-from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-GOLDEN = Path(__file__).parents[3] / "golden"
 N, SIGMA = 3000, 12.0
 VARIANCE = SIGMA**2
 EDGES = 1 + 1.2 * np.sinh(np.arange(-30, 31) * 0.2)
@@ -79,10 +76,9 @@ def test_intervals_of_shares_hold_of_few_rows(expected: float, sigma: float) -> 
     assert 0.91 < np.mean((low <= expected / N) & (expected / N <= high)) < 0.99
 
 
-def test_pictures_say_levels_numbers_and_dates() -> None:
+def test_pictures_say_levels_numbers_and_dates(of_scores: Bundle) -> None:
     """Levels have their shares, numbers a median with an interval, and dates are not days since 1970."""
-    with open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as bundle:
-        release, margins = bundle.release, bundle.margins()
+    release, margins = of_scores.release, of_scores.margins()
     drawn = {each.name: each for each in draw_margins(margins, release)[0]}
     assert list(drawn) == [margin.name for margin in margins]
     assert re.match(r"small \d+\.\d%", drawn["size"].says)

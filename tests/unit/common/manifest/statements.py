@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from tests.fuzz.bombs import spell
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
@@ -30,11 +31,6 @@ def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, A
             inner = inner[folder]
         inner[last] = value(inner[last]) if callable(value) else value
     return document
-
-
-def spell(document: Any) -> bytes:
-    """Return a document as JSON with sorted keys and no spaces."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def respell(document: dict[str, Any]) -> bytes:
