@@ -20,7 +20,7 @@ from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import parts
 from dp_publish.release import rows as rows_release
-from dp_publish.rows import calibration, guarantee, noise, private_bounds
+from dp_publish.rows import calibration, noise, private_bounds
 from dp_publish.rows import mechanism as rows
 from dp_publish.sampling import places
 from dp_publish.sampling.exponential import ExponentialMechanism
@@ -181,7 +181,7 @@ def _value_counted_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _search_not_booked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(guarantee, "_search_mu", lambda *_: 0.0)
+    patch.setattr(calibration, "_search_mu", lambda *_: 0.0)
 
 
 def _wishart_degrees_of_the_wrong_neighbours(patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from dp_publish.covariance.scaling import Scaling
 from dp_publish.policy import coded_columns
 from dp_publish.policy import columns as resolving
 from dp_publish.release import covariance
-from dp_publish.rows import calibration, mechanism, response
+from dp_publish.rows import calibration, mechanism, noise
 from dp_publish.sampling.keystream import insecure_keystream
 
 __all__ = ["FAULTS_OF_CELLS"]
@@ -30,18 +30,18 @@ def _category_as_one_column(patch: pytest.MonkeyPatch) -> None:
 
 
 def _levels_stay_more_often(patch: pytest.MonkeyPatch) -> None:
-    honest = response.sample_replacements
-    patch.setattr(response, "sample_replacements", lambda n, numerator, *rest: honest(n, int(numerator * 0.9), *rest))
+    honest = noise.sample_replacements
+    patch.setattr(noise, "sample_replacements", lambda n, numerator, *rest: honest(n, int(numerator * 0.9), *rest))
 
 
 def _never_the_last_level(patch: pytest.MonkeyPatch) -> None:
-    honest = response.sample_replacements
+    honest = noise.sample_replacements
 
     def drawn(n: int, numerator: int, n_levels: int, keystream: Any) -> Any:
         places, levels = honest(n, numerator, n_levels, keystream)
         return places, levels % (n_levels - 1)
 
-    patch.setattr(response, "sample_replacements", drawn)
+    patch.setattr(noise, "sample_replacements", drawn)
 
 
 def _levels_of_the_data(patch: pytest.MonkeyPatch) -> None:

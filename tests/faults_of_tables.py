@@ -24,7 +24,7 @@ from dp_publish.policy import columns
 from dp_publish.policy.model import Policy
 from dp_publish.release import parts
 from dp_publish.release import rows as rows_release
-from dp_publish.rows import calibration, guarantee, mechanism
+from dp_publish.rows import calibration, mechanism
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
 
 __all__ = ["FAULTS_OF_TABLES"]
@@ -203,7 +203,7 @@ def _delta_with_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     def delta(mu: float, epsilon: float) -> float:
         return honest(mu, epsilon) / (1 + math.exp(epsilon))
 
-    for module in (conversions, curve, books, guarantee, calibration):
+    for module in (conversions, curve, books, calibration):
         if hasattr(module, "delta_for_epsilon"):
             patch.setattr(module, "delta_for_epsilon", delta)
 

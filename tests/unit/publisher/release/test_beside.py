@@ -11,7 +11,7 @@ import pytest
 from tests.unit.publisher.release.conftest import states
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import companions as module
+from dp_bundle.bundle import packing as module
 from dp_bundle.trust.keys import new_key_pair
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
