@@ -84,12 +84,13 @@ def _dates_from_the_earliest(patch: pytest.MonkeyPatch) -> None:
 def _ranked_among_those_seen(patch: pytest.MonkeyPatch) -> None:
     honest = typed._codes
 
-    def codes(values: pa.Array, source: Any) -> pa.Array:
+    def codes(values: pa.Array, source: Any) -> Any:
         found = honest(values, source)
         if source.kind != "ordered":
             return found
-        seen = pc.unique(found.drop_null())
-        return pc.index_in(found, seen.take(pc.sort_indices(seen)), skip_nulls=True)
+        seen = pc.unique(found.values.drop_null())
+        ranks = pc.index_in(found.values, seen.take(pc.sort_indices(seen)), skip_nulls=True)
+        return found._replace(values=pc.cast(ranks, pa.int64()))
 
     patch.setattr(typed, "_codes", codes)
 
