@@ -23,7 +23,10 @@ from types import FrameType
 from typing import Any
 
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
-MOST = {"publish": 95, "learn": 95, "catalog": 60}  # modules
+MOST = {  # modules, of a release of each kind
+    "rows": {"publish": 95, "learn": 95, "catalog": 60},
+    "covariance": {"publish": 105, "learn": 95, "catalog": 81},
+}
 
 
 def entered(package: str, *words: str) -> set[tuple[str, str]]:
@@ -56,21 +59,24 @@ def main() -> int:
     numbers = itertools.count()
     SecureKeystream._key_and_counter = lambda _: (hashlib.sha256(b"%d" % next(numbers)).digest(), bytes(16))
 
-    counts = {}
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        os.environ["DPGRAPH_HOME"] = f"{folder}/home"
-        load_wine(as_frame=True).data.to_parquet("wine.parquet")
-        entered("dp_publish", "wine.parquet", "--out", "first.tar", "--mu", "20")  # which makes the key
-        for name, words in {
-            "publish": ("dp_publish", "wine.parquet", "--out", "second.tar", "--mu", "20"),
-            "learn": ("dp_learn", "first.tar", "--out", "found"),
-            "catalog": ("dp_bundle", "catalog", ".", "--out", "site"),
-        }.items():
-            found = entered(*words)
-            counts[name] = len({file for file, _ in found})
-            print(f"{name}: {counts[name]} modules, {len(found)} functions")
-    return int(any(counts[name] > most for name, most in MOST.items()))
+    too_many = False
+    for kind, most in MOST.items():
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            os.environ["DPGRAPH_HOME"] = f"{folder}/home"
+            load_wine(as_frame=True).data.to_parquet("wine.parquet")
+            release = ("dp_publish", "wine.parquet", "--mu", "20", "--release", kind, "--out")
+            entered(*release, "first.tar")  # which makes the key
+            for name, words in {
+                "publish": (*release, "second.tar"),
+                "learn": ("dp_learn", "first.tar", "--out", "found"),
+                "catalog": ("dp_bundle", "catalog", ".", "--out", "site"),
+            }.items():
+                found = entered(*words)
+                modules = {file for file, _ in found}
+                print(f"{name}, {kind}: {len(modules)} modules, {len(found)} functions")
+                too_many |= len(modules) > most[name]
+    return int(too_many)
 
 
 if __name__ == "__main__":
