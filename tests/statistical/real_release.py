@@ -70,7 +70,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
     with monkeypatch.context() as patch:
         noting(f"{rows}.noise", "sample_rounded_gaussian", lambda s, *_: drawn.noise.append(("rounded-gaussian", s)))
         noting(f"{rows}.noise", "sample_discrete_gaussian", lambda s, *_: drawn.noise.append(("discrete-gaussian", s)))
-        noting(f"{rows}.response", "sample_replacements", lambda _n, r, *_: drawn.noise.append(("response", r / 2**32)))
+        noting(f"{rows}.noise", "sample_replacements", lambda _n, r, *_: drawn.noise.append(("response", r / 2**32)))
         noting(f"{TWO_ROUNDS}.steps", "sample_rounded_gaussian", lambda s, *_: drawn.counts.append(s))
         patch.setattr(ExponentialMechanism, "choose", chooses)
         yield drawn

@@ -86,7 +86,7 @@ _NEUTRAL = [
         r"Apache-2\.0",
         r"[xcdgo]\d+(?:=\w+)?|=v\d|level v?\d",
         r"is 1 (?:where|there)[^.]*|[01] is \S+|the place of its level, from 0",
-        r"and \d+ more|0 and 1|in place of 50 %",
+        r"and \d+ more|0 and 1|0 or 1|in place of 50 %",
         r"\d+ release(?:s|\(s\))? of this dataset[^.]*(?:, without a guarantee in all|: no guarantee covers [^.]*"
         r"|: at least one of them guarantees nothing per [^.]*)\.",
     )
