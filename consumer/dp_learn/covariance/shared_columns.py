@@ -214,6 +214,6 @@ def _require_one_scale(
     if latent := latent_columns(bundles[0], as_scores):
         said.append(
             f"{listed(latent)} {'have' if len(latent) > 1 else 'has'} few values: correlations and links with them are "
-            "those of the normal variables behind (tetrachoric or polychoric), and larger than those of the values"
+            "those of the normal variables behind (tetrachoric or polychoric), as a rule larger than of the values"
         )
     return as_scores, said

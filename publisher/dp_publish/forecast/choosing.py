@@ -1,9 +1,9 @@
 """Which release, where neither the policy nor an option says so: second moments, which are told far better than rows.
 
 Of n rows of p columns of standard deviation s in bounds of width w, the noise of rows leaves an error of at least
-sqrt(2 p / n) s w / mu in a covariance, and that of second moments one of sqrt(2) p w^2 / (4 mu n). For rows to be as
-good, n has to be below p w^2 / (4 s)^2, a few times the number of columns, where chance alone hides nearly all. So rows
-are of whoever asks for them, and a weaker guarantee never shows less.
+sqrt(2 p / n) s w / mu in a covariance, and that of second moments at most one of sqrt(2) p w^2 / (4 mu n). For rows to
+be as good, n has to be below p w^2 / (4 s)^2, a few times the number of columns, where chance alone hides nearly all.
+So rows are of whoever asks for them, and a weaker guarantee never shows less.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from dp_publish.policy.open_columns import is_open
 
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma")  # entries that leave no choice
 _WHY = (
-    "second moments are published, which show far weaker links than noisy rows at the same price "
+    "second moments are published, of which noise as a rule hides less than of noisy rows at the same price "
     "(--release rows: rows, which any tool reads)"
 )
 
