@@ -135,7 +135,8 @@ def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
     if receipt.remark:
         yield receipt.remark
     if policy.like:
-        yield f"columns, kinds, levels, gaps, bounds, centers and scales: those of {policy.like}, at no cost"
+        taken = f"columns, kinds, levels, gaps, bounds, centers and scales: those of {policy.like}"
+        yield f"{taken} where the policy does not say otherwise, at no cost"
     if gap := licence_gap(receipt.release.dataset):
         yield f"licence: {gap}"
     if policy.assumed:
