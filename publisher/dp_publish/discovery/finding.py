@@ -54,7 +54,6 @@ _OTHER = "other"
 TOO_RARE = (
     "words: the levels with at least 2 % of the rows, and more than the noise can hide, hold less than half of them"
 )
-_ONE_VALUE = "one value in all but about 1 % of the rows, by noisy counts"
 AMBIGUOUS = (
     "numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: "
     'in a policy, decimal = "." or "," under [table] says which'
@@ -338,8 +337,7 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     if has_others and _OTHER not in levels:
         levels.append(_OTHER)
     if len(levels) < 2:
-        is_rest = rest > _LEAST_SHARE * n_rows
-        return "only one level has more rows than the noise can hide" if is_rest else _ONE_VALUE
+        return "only one level has more rows than the noise can hide, and more than 1 % of all"
     other = _OTHER if has_others else frequent[0]
     return ColumnPolicy(
         kind="category", categories=tuple(levels), other=other, missing="category" if has_gaps else "other"

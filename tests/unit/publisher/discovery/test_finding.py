@@ -188,7 +188,7 @@ def test_a_kind_follows_from_what_was_told(
         ({"y": 5000, "x": 5000}, 0, ("x", "y"), "x", "other"),
         ({"x": 5000, "y": 3000}, 0, ("x", "y", "other"), "other", "other"),
         ({"x": 5000, "y": 3000}, 2000, ("x", "y"), "x", "category"),
-        ({"x": 9990}, 0, "one value in all but about 1 %", None, None),
+        ({"x": 9990}, 0, "only one level has more rows than the noise can hide, and more than 1 %", None, None),
         ({"x": 9850}, 0, "only one level has more rows", None, None),
         ({f"{place:02}": 250 for place in range(40)}, 0, tuple(f"{place:02}" for place in range(40)), "00", "other"),
         ({"x": 3000}, 0, "words: the levels with at least 2 %", None, None),
