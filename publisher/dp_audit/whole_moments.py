@@ -249,7 +249,7 @@ def _found(published: Published, law: _Law, values: _Floats) -> _Found:
         return _Found(_away(published, published.values, stated, law, _shortened(rows, stated.radius)), [])
 
     # of two rounds, rows in scores, clipped, and as each round standardises them
-    clipped = _in_scores(published, values) if published.margins else np.clip(values, low, high)
+    clipped = _in_scores(published, np.clip(values, low, high))
     standards = np.array([[(each.center, each.scale) for each in column.standards or ()] for column in columns])
     (center, scale), (second_center, second_scale) = standards.transpose(1, 2, 0)
     reach = (stated.column_clip or math.inf) * scale

@@ -24,7 +24,7 @@ from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 
 _ASSETS = Path(__file__).with_name("assets")
-_KINDS = {"rows": "noisy rows", "covariance": "second moments", "copula": "histograms and second moments"}
+_KINDS = {"rows": "noisy rows", "covariance": "second moments", "histograms": "histograms and second moments"}
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _EXCERPT = 240  # characters of a description
@@ -164,7 +164,7 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
 
 
 def _kind_words(facts: Facts) -> str:
-    return _KINDS["copula" if facts["has_margins"] else facts["kind"]]
+    return _KINDS["histograms" if facts["has_margins"] else facts["kind"]]
 
 
 def _percent(right: float | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The histograms of a release by normal scores: noisy counts of what each raw column holds, and what follows from them.
+"""The histograms of a release: noisy counts of what each raw column holds, and what follows from them.
 
 Levels that were replaced at random are counted as they came out.
 

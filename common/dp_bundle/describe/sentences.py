@@ -79,9 +79,10 @@ def describe_scale(columns: Sequence[Column]) -> list[str]:
     scored = source_names([column for column in columns if column.transform is not None])
     if not scored:
         return []
+    others = " with them" if any(column.has_values and column.block is None for column in columns) else ""
     return [
         f"In the matrices, values of {_named(scored)} stand as normal scores: the standard normal quantile of the "
-        "middle rank of their cell in the column's histogram. Correlations and links are between scores, which "
+        f"middle rank of their cell in the column's histogram. Correlations and links{others} are between scores, which "
         "keep who is above whom, and not by how much."
     ]
 
@@ -164,7 +165,7 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column], *
     if moments is None:
         return []
     if moments.first_round is not None:
-        rounds = _describe_rounds(moments, moments.first_round, in_file=in_file)
+        rounds = _describe_rounds(moments, moments.first_round, columns, in_file=in_file)
         return [*describe_margins(moments.margins, columns), *describe_scale(columns), *rounds]
     held = (
         "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
@@ -182,7 +183,7 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column], *
 
 
 def describe_margins(margins: Margins | None, columns: Sequence[Column]) -> list[str]:
-    """Return a sentence on the histograms of a release by normal scores; or none."""
+    """Return a sentence on the histograms of a release; or none."""
     if margins is None:
         return []
     n_raw, has_gaps = len(source_names(columns)), any(column.has_gap_cell for column in columns)
@@ -194,9 +195,13 @@ def describe_margins(margins: Margins | None, columns: Sequence[Column]) -> list
     ]
 
 
-def _describe_rounds(moments: SecondMoments, first: NoisyMatrix, *, in_file: bool) -> list[str]:
+def _describe_rounds(
+    moments: SecondMoments, first: NoisyMatrix, columns: Sequence[Column], *, in_file: bool
+) -> list[str]:
     """Return the sentences of a release of two rounds."""
-    what, made = ("values", "release was") if moments.margins is None else ("scores", "matrices were")
+    scored = [not column.has_values for column in columns if column.block is None]
+    what = ("scores" if all(scored) else "values and scores") if any(scored) else "values"
+    made = "release was" if moments.margins is None else "matrices were"
     clipped = f"{moments.column_clip:.6g} scales of round 1 on either side of their column's center"
     if not in_file:
         clipped = f"a range about their column's center, which is {moments.column_clip:.6g} times the scale of round 1"
@@ -209,7 +214,7 @@ def _describe_rounds(moments: SecondMoments, first: NoisyMatrix, *, in_file: boo
         "Round 2: a row is (B u, c) with u from the centers and scales of round 2 and the symmetric matrix B of "
         f"{TRANSFORM_NAME}, shortened to a length of {moments.radius:.6g}, and c = {moments.constant:g}; "
         f"{moments.noise.label} noise of {_size_of_noise(moments)}.",
-        f"Rows and {what} far from the center were shortened, so that variances come out low; correlations are what "
+        f"Rows{',' if ' and ' in what else ' and'} {what} far from the center were shortened, so that variances come out low; correlations are what "
         "this release is for.",
     ]
 

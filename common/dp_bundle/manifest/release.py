@@ -41,7 +41,7 @@ _MOST_ROWS = 2**53  # float64 counts them exactly
 COVARIANCE_NAME = "data/covariance.parquet"  # the data member of a covariance release
 FIRST_ROUND_NAME = "data/first-round.parquet"  # and, where it was made in two rounds, the matrix of the first
 TRANSFORM_NAME = "data/transform.parquet"  # and what rows were multiplied by in the second
-MARGINS_NAME = "data/margins.parquet"  # and, of a release by normal scores, the histograms
+MARGINS_NAME = "data/margins.parquet"  # and the histograms, if there are any
 CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
 
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
@@ -161,19 +161,16 @@ class Release(Model):
             raise ValueError("the number of rows is protected, and named as public")
 
     def _check_margins(self, margins: Margins | None) -> None:
-        """Refuse histograms without the scores that follow from them, and scores without histograms."""
-        if any((column.standard_obtained == "margins") != (margins is not None) for column in self.columns):
-            raise ValueError("standards follow from histograms exactly where there are histograms")
-        scored = [column.transform is not None for column in self.columns]
-        if any(scored) and margins is None:
+        """Refuse scores and standards that follow from histograms without these, and scores of indicators."""
+        if margins is None and any(column.standard_obtained == "margins" for column in self.columns):
+            raise ValueError("standards follow from histograms, and there are none")
+        scored = {column.name for column in self.columns if column.transform is not None}
+        if scored and margins is None:
             raise ValueError("normal scores are stated, and no histograms")
-        if margins is None:
-            return
         by_level = {name for source in self.sources if source.has_level_columns for name in source.columns}
         of_gaps = {source.columns[1] for source in self.sources if source.has_gap_column}
-        due = [column.name not in by_level | of_gaps for column in self.columns]
-        if scored != due:
-            raise ValueError("columns of numbers, and they alone, have normal scores where there are histograms")
+        if scored & (by_level | of_gaps):
+            raise ValueError("columns of numbers alone have normal scores")
 
     @property
     def _is_two_rounds(self) -> bool:
@@ -181,7 +178,7 @@ class Release(Model):
 
     @property
     def margins(self) -> Margins | None:
-        """The noise on the histograms of a release by normal scores; None of any other."""
+        """The noise on the histograms of the columns; None where there are none."""
         return None if self.second_moments is None else self.second_moments.margins
 
     @property

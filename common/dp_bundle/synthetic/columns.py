@@ -60,7 +60,7 @@ class Body(Protocol):
 
 
 class Histogram:
-    """Numbers by the histogram of a release by normal scores: uniform in a cell, in the order of the normal variable.
+    """Numbers by a histogram: uniform in a cell, in the order of the normal variable.
 
     The first and the last cell end at the declared bounds or, without these, hold the nearest number of the next cell.
     Of many, cells far out in which nothing stands out from the noise are drawn next to those where something does, and
@@ -79,10 +79,18 @@ class Histogram:
         The declared ones.
     sigma : float
         Of the noise on a count.
+    kept : tuple of float, optional
+        The ends that numbers were clipped to, in the middle of which gaps stand; of normal scores None.
     """
 
     def __init__(
-        self, margin: Margin, shares: Floats, n_rows: int, bounds: tuple[float, float] | None = None, sigma: float = 0.0
+        self,
+        margin: Margin,
+        shares: Floats,
+        n_rows: int,
+        bounds: tuple[float, float] | None = None,
+        sigma: float = 0.0,
+        kept: tuple[float, float] | None = None,
     ) -> None:
         self.shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
         scores = middle_scores(shares, n_rows)
@@ -99,6 +107,9 @@ class Histogram:
         counts, self.edges = margin.counts[: margin.n_filled], edges
         if not margin.labels and sigma > 0.0:
             self._end_where_nothing_stands_out(counts, find_body(counts, sigma))
+        if kept is not None:
+            self.steps = Steps.of_shares(shares, np.clip(0.5 * (self.low + self.high), *kept))
+            self.fill = 0.5 * (kept[0] + kept[1])
 
     def _end_where_nothing_stands_out(self, counts: NDArray[np.int64], body: tuple[int, int]) -> None:
         """Let numbers end at zero where the first or last cell of the body has it inside, and few whole ones there."""
@@ -114,11 +125,11 @@ class Histogram:
             draw_in_tails((self.low, self.high), self.shares, counts, body, is_whole=self.is_whole)
 
     def coefficients(self) -> Floats:
-        """Return the Hermite coefficients of the scores."""
+        """Return the Hermite coefficients of what is published."""
         return self.steps.coefficients()
 
     def draw(self, normal: Floats) -> tuple[Places, Floats, Floats]:
-        """Return the cells, their scores, and numbers in them."""
+        """Return the cells, what is published of them, and numbers in them."""
         ranks = special.ndtr(normal)
         cells = self.steps.cells(ranks)
         starts, shares = np.append(0.0, self.steps.ends), self.steps.shares

@@ -51,7 +51,9 @@ def bundle_sources(
     shared = [name for name, _ in set.intersection(*map(set, fills))] if blocks else []
     told = [name for name in shared if name not in rare]
     alike, notes = dict[str, Category](), list[str]()
-    differ = any(shown_columns(each, told).keys() != shown_columns(bundles[0], told).keys() for each in bundles)
+    differ = bool(_mixed_scales(bundles)) or any(
+        shown_columns(each, told).keys() != shown_columns(bundles[0], told).keys() for each in bundles
+    )
     if differ or (not blocks and any(source.has_level_columns for each in bundles for source in each.release.sources)):
         alike, notes = find_shared(bundles, blocks=blocks)
         if len(alike) < 2 and not differ:
@@ -104,10 +106,11 @@ def find_shared(bundles: Sequence[Bundle], *, blocks: bool) -> tuple[dict[str, C
     """
     sources = [{each.name: each for each in bundle.release.sources if each.has_level_columns} for bundle in bundles]
     names = [dict.fromkeys(column.source_name for column in bundle.release.columns) for bundle in bundles]
+    mixed = _mixed_scales(bundles)
     replaced = {each.source_name for bundle in bundles for each in bundle.release.columns if each.response is not None}
 
     shared, counted, categories = dict[str, Category](), list[str](), list[str]()
-    for name in [name for name in names[0] if all(name in each for each in names)]:
+    for name in [name for name in names[0] if name not in mixed and all(name in each for each in names)]:
         own = [each[name] for each in sources if name in each]
         if not own:
             shared[name] = Category()
@@ -126,13 +129,23 @@ def find_shared(bundles: Sequence[Bundle], *, blocks: bool) -> tuple[dict[str, C
             counted += [f"{and_more(merged, 5)} of {quote_name(name)} as {quote_name(str(other))}"] if left else []
 
     every = dict.fromkeys(name for each in names for name in each)
-    lost = [name for name in every if name not in shared and name not in categories]
+    lost = [name for name in every if name not in shared and name not in categories and name not in mixed]
     said = {
         "graphs of several releases together are of numbers, so that categories are left out: ": listed(categories),
+        "what stands as normal scores in some of the releases and as values in others is left out: ": listed(mixed),
         "what only some of the releases have, or have alike, is left out: ": listed(lost),
         "levels that only some of the releases have count as another: ": "; ".join(counted),
     }
     return shared, [f"{what}{names}" for what, names in said.items() if names]
+
+
+def _mixed_scales(bundles: Sequence[Bundle]) -> list[str]:
+    """Return the raw columns that stand as normal scores in some releases, and as values in others."""
+    scales: dict[str, set[bool]] = {}
+    for column in (column for bundle in bundles for column in bundle.release.columns):
+        if column.block is None or column.missing == "indicator":
+            scales.setdefault(column.source_name, set()).add(column.has_values)
+    return [name for name, found in scales.items() if len(found) > 1]
 
 
 def share_columns(
@@ -196,7 +209,8 @@ def _require_one_scale(
     bundles: Sequence[Bundle], done: str, shared: Mapping[str, Category]
 ) -> tuple[Collection[str], list[str]]:
     """Return the columns that stay as their normal scores in all releases, and sentences on what scores tell."""
-    if any(bundle.release.margins is None for bundle in bundles):
+    raw = {column.source_name for column in bundles[0].release.columns if not column.has_values}
+    if any(bundle.release.margins is None for bundle in bundles) or not (raw & {*shared} if shared else raw):
         return (), []
     from dp_learn.covariance.scores import latent_columns, require_one_scale  # with scipy, which others have no use for
 

@@ -475,8 +475,8 @@ def require_same_columns(
         elif column.transform != its.transform:
             scored, plain = (there, here) if column.transform is None else (here, there)
             said = (
-                f"has normal scores in {scored} and values in {plain}: bundles are {done} on one scale only, which "
-                'those have that are both released with release = "copula", or both without'
+                f"has normal scores in {scored} and values in {plain}: bundles are {done} on one scale only: ask for "
+                'releases with the same scale, "raw" or "scores", or --like an earlier one'
             )
         elif column.unit != its.unit:
             said = (

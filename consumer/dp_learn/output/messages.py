@@ -27,6 +27,7 @@ _SHOWN = 10
 _LEVELS = 3
 _LEVEL = 0.05  # the false discovery rate at which an edge counts as sure
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
+_HARDLY = 5e-4  # of the rows, pulled in to ends of their column
 _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
@@ -138,7 +139,7 @@ def _describe_reading(found: Result) -> list[str]:
         lines.append(f"sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
     moments = [bundle.release.second_moments for bundle in bundles]
     if any(each is not None and each.first_round is not None for each in moments):
-        lines.append(_describe_clips(summary))
+        lines += [_describe_clips(summary), *_describe_pulled_in(summary)]
     if summary["drowned_columns"]:
         lines.append(
             f"drowned by the noise, and left out: {and_more([*map(quote_name, summary['drowned_columns'])], _NAMED)}"
@@ -159,6 +160,24 @@ def _describe_clips(summary: Summary) -> str:
         f"both rounds are combined; values were clipped where they lie further from the center than {shown} "
         f"standard deviations, as estimated afterwards{more}; rows beyond the radius were shortened, so that "
         "variances may be low"
+    )
+
+
+def _describe_pulled_in(summary: Summary) -> list[str]:
+    """Return a sentence on the numbers that were pulled in to ends within their histograms, if there are any."""
+    found: dict[str, list[float]] = {}
+    for bundle in summary["bundles"]:
+        for name, (low, high, share) in bundle["clipped_shares"].items():
+            if share > found.get(name, [0.0, 0.0, _HARDLY])[2]:
+                found[name] = [low, high, share]
+    most = sorted(found.items(), key=lambda item: -item[1][2])
+    each = [
+        f"{quote_name(name)} below {low:.4g} or above {high:.4g} (about {100.0 * share:.2g} % of the rows)"
+        for name, (low, high, share) in most[:_LEVELS]
+    ]
+    more = f", and {counted(len(most) - _LEVELS, 'more column')}" * (len(most) > _LEVELS)
+    return (
+        [f"pulled in to these ends: {', '.join(each)}{more}; links are those of the pulled-in values"] if each else []
     )
 
 

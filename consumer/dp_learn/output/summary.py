@@ -66,7 +66,7 @@ class Result:
 
 
 def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, ...]:
-    """Return the histograms of a release learned from alone: by normal scores, or of levels replaced at random."""
+    """Return the histograms of a release learned from alone: of all columns, or of levels replaced at random."""
     release, (shift, factor) = bundles[0].release, sample.levels.change
     if len(bundles) > 1:
         return ()
@@ -169,6 +169,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
                 if column.transform is not None
             },
             "clipped_at": _clips(bundle.release, pooled),
+            "clipped_shares": clipped_shares(bundle),
             "weight": weight,
         }
         for bundle, weight in zip(bundles, pooled.weights, strict=True)
@@ -202,19 +203,41 @@ def name_release(bundle: Bundle) -> Summary:
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
     """Return how far from its center each column was clipped by two rounds, in its standard deviations."""
     clip = None if release.second_moments is None else release.second_moments.column_clip
-    if clip is None or release.margins is not None:  # of normal scores only ranks far out are clipped
+    if clip is None:
         return {}
     variances = dict(zip(pooled.columns, np.diagonal(pooled.covariance).tolist(), strict=True))
     return {
         column.name: clip * column.standards[0].scale / math.sqrt(variances[column.name])
         for column in release.columns
-        if variances.get(column.name, 0.0) > 0.0 and not _holds_bounds(column, clip)
+        if column.has_values and variances.get(column.name, 0.0) > 0.0 and not _holds_bounds(column, clip)
     }
+
+
+def clipped_shares(bundle: Bundle) -> dict[str, list[float]]:
+    """Return the ends that numbers with a histogram were pulled in to, and the share of rows beyond these.
+
+    The share is at least that of the cells that lie beyond, by noisy counts, and not negative.
+    """
+    release, found = bundle.release, dict[str, list[float]]()
+    clip = None if release.second_moments is None else release.second_moments.column_clip
+    margins = bundle.margins() if clip is not None and release.margins is not None else ()
+    first = {column.source_name: column for column in reversed(release.columns)}
+    for margin in margins:
+        column = first[margin.name]
+        if clip is None or margin.labels or not len(margin.edges) or not column.has_values:
+            continue
+        center, away = column.standards[0].center, clip * column.standards[0].scale
+        if not _holds_bounds(column, clip):
+            shares = margin.shares(release.n_rows, release.margin_variance**0.5)[: margin.n_filled]
+            below = float(shares[:-1][margin.edges <= center - away].sum())
+            above = float(shares[1:][margin.edges >= center + away].sum())
+            found[column.name] = [center - away, center + away, below + above]
+    return found
 
 
 def _holds_bounds(column: Column, clip: float) -> bool:
     """Return True if a column's bounds lie within its clip, which then changes no value, but for rounding."""
-    if column.bounds is None or column.transform is not None:
+    if column.bounds is None:
         return False
     (low, high), standard = column.bounds, column.standards[0]
     away = clip * standard.scale * (1 + _ROUNDING)

@@ -17,7 +17,6 @@ from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 F = TypeVar("F", bound=Callable[..., Any])
 _TEXT = Where("DATA is a text file")
 _COVARIANCE = Where("second moments are released")
-_WITH_HISTOGRAMS = ", or these with a histogram of each column (copula)"
 _ROWS = Where("rows are released")
 
 
@@ -86,10 +85,18 @@ def policy_options(command: F) -> F:
         type=click.Choice([each.value for each in Neighbours]),
         help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
     )
+    scale = option(
+        "--scale",
+        applies=[_COVARIANCE],
+        callback=_scale_of,
+        metavar="NAME",
+        help="Covariance release: tell links of values (raw), of normal scores (scores) or either by column (auto); or "
+        "columns for scores, with commas between.",
+    )
     release, unit = (
         option(name, applies=ALWAYS, type=click.Choice(choices), help=text)
         for name, choices, text in (
-            ("--release", get_args(ReleaseKind), f"Publish noisy rows, second moments only{_WITH_HISTOGRAMS}."),
+            ("--release", get_args(ReleaseKind), "Publish noisy rows, or second moments and histograms only."),
             ("--unit", ("cell", "row"), "What is protected: one cell, or one whole row."),
         )
     )
@@ -103,7 +110,13 @@ def policy_options(command: F) -> F:
             ("--sigma", [_ROWS], "Strength as the standard deviation of the noise, in data units."),
         )
     ]
-    return _with([file, like, header_option, release, mechanism, neighbours, unit, *strengths], command)
+    return _with([file, like, header_option, release, scale, mechanism, neighbours, unit, *strengths], command)
+
+
+def _scale_of(context: click.Context, parameter: click.Parameter, value: str | None) -> str | list[str] | None:
+    """Return a scale as a policy has it: a word, or the names of columns."""
+    del context, parameter
+    return value if value in (None, "auto", "raw", "scores") else value.split(",")
 
 
 def plain_text(value: str) -> str:

@@ -89,7 +89,7 @@ def in_two_rounds(policy: Policy, kinds: Mapping[str, str]) -> bool:
 
 def _kind_of(privacy: Privacy) -> type[Mechanism] | None:
     """Return the mechanism that a policy names, or that alone makes what it asks for; None if it is to be chosen."""
-    return TwoRound if privacy.has_margins else mechanism_named(privacy.mechanism)
+    return TwoRound if privacy.scale is not None else mechanism_named(privacy.mechanism)
 
 
 def _prefers_two_rounds(privacy: Privacy, strength: Strength, n_columns: int) -> bool:

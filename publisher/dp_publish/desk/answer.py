@@ -55,7 +55,6 @@ _USUAL = (
 _CHOSEN = {
     "rows": "Noisy rows are published, as was chosen.",
     "covariance": "Second moments are published, as was chosen.",
-    "copula": "A histogram of each column is published, and how columns go together, as was chosen.",
 }
 
 
@@ -403,7 +402,7 @@ def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, s
 
 def describe_held(plan: Plan) -> str:
     """Return what researchers would see, in words for everybody."""
-    held = HELD["copula" if plan.policy.privacy.has_margins else plan.release]
+    held = HELD["histograms" if plan.has_histograms else plan.release]
     seen = plan.focus.of(plan.release).seen
     if len(plan.kinds) == 1 or (plan.kind is not None and plan.kind.forecast_as is not None):
         return held

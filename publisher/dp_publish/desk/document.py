@@ -185,7 +185,7 @@ def _change_privacy(before: Fields, after: Fields, changes: dict[Place, Any], mi
     if differs("privacy-release"):
         changes["privacy", "release"] = after["privacy-release"] or None
         if after["privacy-release"] != "covariance":
-            changes |= {("privacy", "mechanism"): None, ("privacy", "neighbours"): None}
+            changes |= dict.fromkeys([("privacy", name) for name in ("mechanism", "neighbours", "scale")])
     if differs("privacy-mu"):
         mu = _read_number(after["privacy-mu"], "privacy-mu", mistakes)
         changes |= dict.fromkeys([("privacy", name) for name in (*STRENGTHS, "delta")]) if mu is not None else {}

@@ -13,7 +13,7 @@ from dp_publish.forecast.strengths import describe_count, printed_mu
 HELD = {
     "rows": "Rows, with noise on every value.",
     "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
-    "copula": "A histogram of every column, and how every two of them go together (second moments), with noise; "
+    "histograms": "A histogram of every column, and how every two of them go together (second moments), with noise; "
     "no row.",
 }
 
@@ -22,8 +22,7 @@ def describe_findings(plan: Plan) -> list[str]:
     """Return the lines on what the plan shows at the strength that it is about."""
     if len(plan.kinds) == 1:
         return ["A single column has no partial correlation to see.", *_of_one_column(plan)]
-    verdict = _covariance_verdict(plan) if plan.release == "covariance" else _rows_verdict(plan)
-    return [*verdict, *_if_narrower(plan)]
+    return [*(_covariance_verdict(plan) if plan.release == "covariance" else _rows_verdict(plan))]
 
 
 def _of_one_column(plan: Plan) -> Iterator[str]:
@@ -77,21 +76,6 @@ def _describe_undeclared(plan: Plan) -> Iterator[str]:
         yield f"With all that can be told apart from the noise, at most {len(kinds)}, it is {most.moments.error:.2g}."
 
 
-def _if_narrower(plan: Plan) -> Iterator[str]:
-    """Yield the forecast for long-tailed values, which need wider bounds and so get more noise."""
-    if not plan.narrower:
-        return
-    of_counts = plan.unit == "change"
-    yield f"{'Rare counts' if of_counts else 'Long-tailed values, such as incomes,'} fill less of their bounds:"
-    for place, (spread, row) in enumerate(plan.narrower.items()):
-        shown = f"{describe_seen(row.rows.seen)} from rows"
-        if row.moments.is_possible:
-            rows = f"{shown} and " if row.rows.is_possible else ""
-            shown = f"{rows}{describe_seen(row.moments.seen)} from moments"
-        assumed = f"{'means' if of_counts else 'standard deviations'} are {spread:g} of the width"
-        yield f"{'If' if place else 'if'} {assumed}, {shown}."
-
-
 def _remedy(plan: Plan) -> str:
     if smallest_seen(plan.n_rows, len(plan.kinds), plan.n_rows**-0.5) is None:
         return "wait for more rows"
@@ -104,10 +88,9 @@ def _covariance_verdict(plan: Plan) -> Iterator[str]:
         yield f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."
         return
     in_rows = f", and of {row.rows.error:.2g} in a release of rows" if row.rows.is_possible else ""
-    released = "release of normal scores" if plan.policy.privacy.has_margins else "covariance release"
     yield (
         f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.moments.error:.2g} in the "
-        f"{released}{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}."
+        f"covariance release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}."
     )
     yield from _describe_undeclared(plan)
     if not row.rows.is_possible:

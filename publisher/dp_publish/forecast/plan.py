@@ -32,7 +32,6 @@ from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import share_mu
 from dp_publish.rows.private_bounds import rows_for_search
 
-_NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
 _LOST = 0.002  # probability that a column's center is missed: from here on it is told
 
 
@@ -51,7 +50,7 @@ class Plan:
     unit : str
         The unit of privacy.
     release : {"rows", "covariance"}
-        What the policy would release; of normal scores the second moments are forecast.
+        What the policy would release.
     mechanism : str or None
         The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
@@ -66,8 +65,8 @@ class Plan:
         The strength that sentences are about: the policy's own, or else the one nearest to mu = 1.
     notes : list of str
         Sentences about what could not be forecast, or limits it.
-    narrower : dict of float to ForecastRow
-        `focus` where values fill less of their bounds than is assumed, by what they would fill.
+    has_histograms : bool
+        Whether a histogram of each column would be released as well.
     table : Table
         Whose rows were counted.
     policy : Policy
@@ -90,7 +89,7 @@ class Plan:
     table: Table = field(repr=False)
     policy: Policy = field(repr=False)
     notes: list[str] = field(default_factory=list, repr=False)
-    narrower: dict[float, ForecastRow] = field(default_factory=dict, repr=False)
+    has_histograms: bool = False
 
     @property
     def is_pure(self) -> bool:
@@ -161,9 +160,10 @@ def make_plan(
     except (ParameterError, PrivacyError) as error:
         notes.append(f"A release at the policy's own strength would be refused: {error}.")
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
+    has_histograms = False
     if own is not None and mechanism is not None:
         setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
-        mechanism = setting.name
+        mechanism, has_histograms = setting.name, setting.has_margins(n_rows)
         spread_here = median_spread(policy, kinds, spread)
         lost = setting.share_lost(n_rows, spread_here) if isinstance(setting, TwoRound) else 0.0
         if lost >= _LOST:
@@ -198,23 +198,10 @@ def make_plan(
         own=own,
         focus=focus,
         notes=notes,
-        narrower=_narrower(n_rows, policy, kinds, focus, spread, mechanism),
+        has_histograms=has_histograms,
         table=table,
         policy=policy,
     )
-
-
-def _narrower(
-    n_rows: int, policy: Policy, kinds: dict[str, str], focus: ForecastRow, spread: float, mechanism: str | None
-) -> dict[float, ForecastRow]:
-    """Forecast the strength of `focus` for narrower values, where the policy leaves open how far they spread."""
-    if policy.sought is not None or all(policy.column(name).spread is not None for name in kinds):
-        return {}
-    found = {}
-    for narrow in (each for each in _NARROW if each < spread):
-        rows, _ = forecast_each(n_rows, policy, kinds, (focus.mu,), narrow, mechanism, with_epsilon=False)
-        found[narrow] = rows[0]
-    return found
 
 
 def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str, str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 STRENGTHS = ("mu", "epsilon", "rho", "sigma")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
-ReleaseKind: TypeAlias = Literal["rows", "covariance", "copula"]
+ReleaseKind: TypeAlias = Literal["rows", "covariance"]
 SoundMechanism: TypeAlias = Literal["two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors"]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]

@@ -28,7 +28,6 @@ _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
 _OF_NUMBERS = ("bounds", "center", "scale", "spread", "max_change")
-_TRUTH = ["false", "true"]  # the levels of truth values
 
 
 @dataclass(frozen=True)
@@ -205,9 +204,6 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         return entry.model_copy(update={"kind": "integer"}) if whole else entry
     kind = "integer" if entry.holds.is_truth else entry.kind
     bounds = own.bounds if own.bounds is not None else (0.0, 1.0)
-    is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
-    if privacy.release == "copula" and name in table.booleans and is_plain:
-        return entry.model_copy(update={"kind": "boolean", "levels": _TRUTH, "bounds": None})
     return entry.model_copy(update={"kind": kind, "bounds": bounds})
 
 

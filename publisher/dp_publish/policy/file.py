@@ -121,9 +121,10 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     if any(overrides.get(name) is not None for name in STRENGTHS):
         privacy = {name: value for name, value in privacy.items() if name not in (*STRENGTHS, "delta")}
     if overrides.get("release") == "rows":
-        privacy = {
-            name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours", "l2_radius")
-        }
+        of_moments = ("mechanism", "neighbours", "l2_radius", "scale")
+        privacy = {name: value for name, value in privacy.items() if name not in of_moments}
+    elif overrides.get("scale") is not None and privacy.get("release") == "rows":
+        privacy = {name: value for name, value in privacy.items() if name != "release"}
     options = {name: value for name, value in overrides.items() if value is not None and name != "like"}
 
     table = document.get("table", {})

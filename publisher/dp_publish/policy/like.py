@@ -1,20 +1,20 @@
 """What an earlier release says of its columns, as the policy that it decides: all of it is public, and was paid for.
 
-Kinds, levels, gaps and bounds are in its manifest. So are the centers of its columns in the first of two rounds, where
-gaps stand, and, but for a factor, their deviations, which are units of the second. Of normal scores both are on the
-scale of scores, and numbers have the places around which the cells of their histograms lie.
+Kinds, levels, gaps and bounds are in its manifest. So is where the values of its columns were clipped in the first of
+two rounds. Of columns that have histograms, numbers have the places around which their cells lie.
 """
 
+import math
 import os
 from typing import Any
 
 import numpy as np
 
 from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.manifest.columns import source_names
+from dp_publish.covariance.two_rounds.shares import least_clip
 from dp_publish.data.kinds import KINDS
 
-_UNITS = 4.0  # of the second round, over sqrt(p): exact without correlations, and else a few percent too many
-_CLIP = 5.0  # scales, or a few more: where rows are clipped at least, and are again with a scale of no more than this
 _SCALES = 403.4  # 2 sinh(6), between the outermost ends of a histogram's cells, or up to a third more
 
 
@@ -38,10 +38,12 @@ def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:
         margins = bundle.margins() if release.margins else ()
     privacy: dict[str, Any] = {
         "unit": {"entity": promise.entity, "max_rows": promise.max_rows} if promise.entity else promise.unit,
-        "release": "copula" if margins else release.kind,
+        "release": release.kind,
     }
     if moments := release.second_moments:
         privacy |= {"mechanism": moments.mechanism, "neighbours": promise.neighbours}
+    if margins:
+        privacy["scale"] = list(source_names([each for each in release.columns if each.transform])) or "raw"
 
     # of several columns that are published for one, the first says what a policy does
     columns: dict[str, Any] = {"*": {"drop": True}}
@@ -49,10 +51,11 @@ def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:
         said = column.model_dump(include={"kind", "unit", "description", "bounds", "missing"})
         said |= {"drop": False, "max_change": column.max_change and int(column.max_change)}
         if moments and column.standards and not margins:
-            first, second = column.standards
-            scale = second.scale / (_UNITS * len(release.columns) ** 0.5)
-            clipped = (moments.column_clip or 1) * first.scale / _CLIP
-            said |= {"center": first.center, "scale": min(scale, clipped, column.width)}
+            first, _ = column.standards
+            spent = math.sqrt((promise.mu or 0.0) ** 2 - (promise.discovery_mu or 0.0) ** 2)
+            least = least_clip(spent / (promise.max_rows or 1), release.n_rows, len(release.columns))
+            clipped = (moments.column_clip or 1) * first.scale / least
+            said |= {"center": first.center, "scale": min(clipped, column.width)}
         columns.setdefault(column.source_name, said)
 
     for margin in margins:

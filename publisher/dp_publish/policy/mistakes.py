@@ -42,7 +42,8 @@ _ALLOWED = {
     "dataset.related": 'a list of at most 100, such as [{ relation = "IsDerivedFrom", identifier = "10.1000/182" }]; '
     f"a relation is one of {', '.join(get_args(Relation))}",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",
-    "privacy.release": '"rows", "covariance" or "copula"',
+    "privacy.release": '"rows" or "covariance", whose links are of normal scores with scale = "scores"',
+    "privacy.scale": '"auto", "raw" or "scores", or a list of the columns whose links are told by normal scores',
     "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),
     "privacy.neighbours": '"replace-one" or "add-remove"',
     "privacy.unit": '"cell", "row", "change", or { entity = "COLUMN", max_rows = 10 }',
@@ -81,8 +82,7 @@ _ALLOWED = {
 }
 
 _RETIRED = {
-    "transform": ' is retired: leave it out; for long tails give release = "copula" under [privacy], whose normal '
-    "scores need no scale",
+    "transform": " is retired: leave it out; columns with long tails are told by normal scores where these suit them",
 }
 
 

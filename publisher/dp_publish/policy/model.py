@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
@@ -69,10 +70,13 @@ class EntityUnit(_Model):
 class Privacy(_Model):
     """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma.
 
-    "copula" is a `release` of noisy histograms of all columns, and of second moments of the normal scores that follow
-    from these. Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of
-    rows, by a `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one
-    row more or less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
+    Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of rows, by a
+    `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one row more or
+    less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
+
+    `scale` says how links of columns are told, and makes the release one of second moments in two rounds: of values
+    ("raw"), of normal scores ("scores"), of scores where a histogram shows that they suit a column ("auto", as where
+    nothing is said), or of scores for the columns that it names.
 
     `sigma` is a standard deviation in data units, the same for every column. `budget_mu` limits all releases of the
     dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
@@ -91,6 +95,14 @@ class Privacy(_Model):
     budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = None
     bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.1
     l2_radius: Positive | None = None
+    scale: Literal["auto", "raw", "scores"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_moments(cls, given: Any) -> Any:
+        """Let a scale say that second moments are released."""
+        has_scale = isinstance(given, dict) and given.get("scale") is not None
+        return {"release": "covariance", **given} if has_scale else given
 
     @model_validator(mode="after")
     def _check(self) -> Privacy:
@@ -108,6 +120,8 @@ class Privacy(_Model):
                 'mechanism and neighbours are for a covariance release only: also give release = "covariance"',
                 "release",
             )
+        if self.scale is not None:
+            raise PolicyError('scale is for a covariance release only: also give release = "covariance"', "release")
         if (self.epsilon is None) != (self.delta is None):
             raise PolicyError("epsilon and delta go together: give both", "mu")
         if self.l2_radius is not None:
@@ -115,8 +129,8 @@ class Privacy(_Model):
         return self
 
     def _check_moments(self) -> None:
-        if self.has_margins:
-            self._check_copula()
+        if self.scale is not None:
+            self._check_scale()
         if self.unit == "change":
             raise PolicyError('unit = "change" is for rows: of second moments, give unit = "row"', "unit")
         if self.sigma is not None:
@@ -126,28 +140,41 @@ class Privacy(_Model):
                 'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"', "unit"
             )
 
-    def _check_copula(self) -> None:
-        """Refuse a release by normal scores that is not made in two rounds of replaced rows."""
+    def _check_scale(self) -> None:
+        """Refuse a scale of a release that is not made in two rounds of replaced rows."""
         if self.mechanism not in ("auto", "two-round") or self.l2_radius is not None:
-            raise PolicyError('release = "copula" is made in two rounds: leave mechanism and l2_radius out', "release")
+            raise PolicyError("a scale goes with two rounds: leave mechanism and l2_radius out, or scale", "scale")
         if not self.neighbours.n_rows_public:
             raise PolicyError(
-                'release = "copula" needs the number of rows, which neighbours = "add-remove" protects: leave '
-                'neighbours out, or give release = "covariance"',
-                "release",
+                'a scale needs the number of rows, which neighbours = "add-remove" protects: leave neighbours out, or '
+                "scale",
+                "scale",
             )
         if self.epsilon is not None and self.delta is None:
-            raise PolicyError('release = "copula" gives no pure epsilon: give delta as well, or mu, or rho', "mu")
+            raise PolicyError("a release with a scale gives no pure epsilon: give delta as well, or mu, or rho", "mu")
 
     @property
     def is_moments(self) -> bool:
         """True if second moments are released, of the columns or of their normal scores, and no rows."""
         return self.release != "rows"
 
-    @property
-    def has_margins(self) -> bool:
-        """True if histograms of all columns are released, with second moments of normal scores."""
-        return self.release == "copula"
+    def scored(self, names: Iterable[str]) -> frozenset[str] | None:
+        """Return which of these raw columns have scores, None for those that scores suit.
+
+        Raises
+        ------
+        PolicyError
+            The scale names another column.
+        """
+        if self.scale in (None, "auto"):
+            return None
+        if isinstance(self.scale, str):
+            return frozenset(names if self.scale == "scores" else ())
+        published = {*names}
+        unknown = [name for name in self.scale or () if name not in published]
+        if unknown:
+            raise PolicyError(f"no column that is published is called {listed(unknown)}", "privacy.scale")
+        return frozenset(self.scale or ())
 
     @property
     def strength(self) -> Strength | None:

@@ -114,7 +114,7 @@ unit = "row"           # what one person may change: a whole "row", only one "ce
 # unit = "change"        # one case more or less in one cell, for counts that have a max_change
 mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0
 # release = "covariance"   # second moments instead of rows: far more accurate at the same strength
-# release = "copula"       # a histogram of each column as well, and second moments that take any shape of a column
+# scale = "scores"         # links of normal scores, which bear any shape of a column; "raw": of values; "auto": either
 # budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books
 # bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out
 """

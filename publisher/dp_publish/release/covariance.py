@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
 T = TypeVar("T")
-_ENOUGH = 60  # n mu / p, from which on histograms cost correlations next to nothing
 _STATED_OF_NOISE = ("granularity", "distribution", "parameters", "diagonal_variance", "off_diagonal_variance", "bias")
 _N_ENTRIES = 100  # on the diagonal, at least, over all repetitions
 
@@ -103,21 +102,8 @@ class CovarianceMaker:
         columns = state_columns(self._columns, noisy)
         if noisy.earlier is not None:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
-        remark = mechanism.reason if noisy.earlier is None or noisy.earlier.scored is None else self._remark(n_rows)
-        contents = Contents(n_rows, columns, guarantee, report, remark, second_moments=stated)
+        contents = Contents(n_rows, columns, guarantee, report, mechanism.reason, second_moments=stated)
         return contents, self._write(noisy, making)
-
-    def _remark(self, n_rows: int) -> str | None:
-        """Return a sentence where rows are so few that the histograms' part of mu is better kept for correlations."""
-        privacy = self._policy.privacy
-        strength = privacy.strength
-        mu = math.inf if strength is None else strength.mu / privacy.max_rows
-        if n_rows * mu >= _ENOUGH * len(self._kinds):
-            return None
-        return (
-            f"with {n_rows:,} rows, {len(self._kinds)} columns, the histograms are coarse at this strength: "
-            "--release covariance shows the links of columns without long tails better"
-        )
 
     def _pass(
         self, add: Callable[[Batches], T], merge: Callable[[T, T], T], *, progress: Callable[[int], None] | None
@@ -141,8 +127,8 @@ class CovarianceMaker:
         if noisy.earlier is not None:
             matrices += [(noisy.earlier.moments.matrix, labels), (noisy.earlier.transform, labels[:-1])]
         writers = [partial(write_triangle, matrix, names) for matrix, names in matrices]
-        if noisy.earlier is not None and noisy.earlier.scored is not None:
-            writers.append(partial(write_margins, noisy.earlier.scored.margins))
+        if noisy.earlier is not None and noisy.earlier.described is not None:
+            writers.append(partial(write_margins, noisy.earlier.described.margins))
         parts = []
         for place, write in enumerate(writers):
             file = making.new_file()
@@ -186,7 +172,7 @@ def state_moments(
         fourth = {"total": earlier.fourth_powers, "sigma": earlier.fourth_sigma, "granularity": earlier.fourth_step}
         stated |= {"first_round": _describe_matrix(earlier.moments), "fourth_moment": fourth}
         stated["column_clip"] = earlier.clip
-        stated["margins"] = None if earlier.scored is None else Margins(sigma=earlier.scored.sigma)
+        stated["margins"] = None if earlier.described is None else Margins(sigma=earlier.described.sigma)
     return SecondMoments.model_validate(stated)
 
 
@@ -194,14 +180,15 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
     """Return the columns, with the standards by which two rounds took them."""
     if released.earlier is None:
         return columns
-    scored = released.earlier.scored
+    described = released.earlier.described
     rounds, stated = (released.earlier.moments.scaling, released.scaling), []
     for index, (column, declared) in enumerate(zip(columns, released.earlier.declared, strict=True)):
         places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
-        obtained = "margins" if scored is not None else "declared" if declared else "private-quantiles"
+        by_cells = described is not None and bool(described.by_cells[index])
+        obtained = "margins" if by_cells else "declared" if declared else "private-quantiles"
         said: dict[str, Any] = {"standards": standards, "standard_obtained": obtained}
-        if scored is not None and index in scored.maps:
+        if described is not None and index in described.maps:
             said["transform"] = Scores(name="scores")
         stated.append(column.model_copy(update=said))
     return tuple(stated)

@@ -16,8 +16,10 @@ from dp_publish.forecast.strengths import describe_count, printed_epsilon, print
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
-_MOMENTS = "from rows: if noisy rows are published. from moments: if only second moments are ({}), at the same mu."
-_RELEASES = {True: "of normal scores: --release copula", False: "--release covariance"}
+_MOMENTS = (
+    "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at the "
+    "same mu."
+)
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -40,7 +42,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
 
     legend = [
-        *([_MOMENTS.format(_RELEASES[plan.policy.privacy.has_margins])] if moments else []),
+        *([_MOMENTS] if moments else []),
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
@@ -71,7 +73,6 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
         "forecast": [_numbers_of(row) for row in plan.rows],
-        "forecast_if_narrower": [{"spread": spread, **_numbers_of(row)} for spread, row in plan.narrower.items()],
         "notes": plan.notes,
     }
 

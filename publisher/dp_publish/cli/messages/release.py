@@ -112,7 +112,7 @@ def release_in_words(receipt: Receipt) -> Release:
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
     if release.second_moments is not None:
-        held = HELD["covariance" if release.margins is None else "copula"]
+        held = HELD["covariance" if release.margins is None else "histograms"]
         return [held, *_covariance_verdict(release, policy)]
     return [HELD["rows"], *_rows_verdict(release, policy)]
 

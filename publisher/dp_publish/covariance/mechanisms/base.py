@@ -26,7 +26,7 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
-from dp_publish.covariance.two_rounds.margins import Scored
+from dp_publish.covariance.two_rounds.margins import Described
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
@@ -112,8 +112,8 @@ class FirstRound:
         By column: whether its center and scale were declared.
     choices_mu : float
         The mu of everything that was chosen privately, for the unit of privacy.
-    scored : Scored or None
-        Of a release by normal scores, the noisy histograms and what they make of the columns.
+    described : Described or None
+        The noisy histograms, if there are any, and what they make of the columns.
     """
 
     moments: NoisyMoments
@@ -124,7 +124,7 @@ class FirstRound:
     fourth_step: float
     declared: tuple[bool, ...]
     choices_mu: float
-    scored: Scored | None = field(default=None, repr=False)
+    described: Described | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -269,6 +269,10 @@ class Mechanism(ABC):
         float
             Infinite where there is no formula; see `for_forecast`.
         """
+
+    def has_margins(self, n_rows: int) -> bool:  # noqa: ARG002  most never have
+        """Return whether a release of so many rows has a histogram of each raw column."""
+        return False
 
     @classmethod
     def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:

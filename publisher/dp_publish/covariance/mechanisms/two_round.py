@@ -4,7 +4,8 @@ Noise has to cover the longest row that there may be. In units of declared bound
 no row is. So everything is found privately first, each by a step with a cost of its own:
 
 1. the center and the scale of every column (`places`), unless declared;
-2. the clip of every column, by how many of its values it changes;
+2. a histogram of every raw column, from which follow its clip and the scale on which its links are told: as it is,
+   or by normal scores (`two_rounds.margins`); of so few rows that it would show little, none, and the least clip;
 3. the first round: noisy second moments of rows in units of the clips, shortened to a radius that is chosen by how many
    rows are longer;
 4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
@@ -14,9 +15,6 @@ no row is. So everything is found privately first, each by a step with a cost of
 would make their rows long, and the noise on all other columns large; shortened with the whole row, they would bias all
 its correlations. So a column's unit in the second round is at least such that its clip comes no farther out than
 `_FARTHEST` lengths of a typical row: its own correlations have more noise then, and no other's.
-
-A release by normal scores (`columns`) has histograms of all columns after step 1, and replaces values by the scores of
-their cells (`two_rounds.margins`), whose ends, means and deviations are public, so that no clip is chosen.
 
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
@@ -35,7 +33,7 @@ Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for rec
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -52,20 +50,19 @@ from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.margins import (
+    Described,
     MarginCounts,
     RawColumn,
-    Scored,
     counts_of,
+    describe_columns,
     empty_margins,
     places_of_whole,
-    score_columns,
+    to_scores,
 )
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
-from dp_publish.covariance.two_rounds.scores import to_scores
 from dp_publish.covariance.two_rounds.shares import (
     StepShares,
-    clip_search,
     least_clip,
     radii,
     radius_search,
@@ -91,6 +88,7 @@ _LEAST_WIDTH = 1e-250  # of bounds
 _LEAST_MU = 1e-3  # of one row: that of a step is still one that Gaussian noise takes
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
 _MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
+_LEAST_ROWS = 100.0  # n mu over p, from which on histograms are worth their part of mu
 _LOST_VARIANCE = 0.3  # of a correlation of which a column's center is lost
 
 
@@ -152,7 +150,9 @@ class TwoRound(Mechanism):
     most_cells : int
         The most cells that a column's values are counted in.
     columns : tuple of RawColumn
-        Of a release by normal scores, what is counted in histograms; else empty.
+        What is counted in histograms.
+    scored : frozenset of str or None
+        The raw columns whose links are told by normal scores; where it is None, those that suit them.
     """
 
     name: ClassVar[str] = "two-round"
@@ -162,15 +162,14 @@ class TwoRound(Mechanism):
     places: tuple[Place, ...] = ()
     most_cells: int = MOST_CELLS
     columns: tuple[RawColumn, ...] = ()
+    scored: frozenset[str] | None = None
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the policy declares of the columns' places, and, of a release by scores, of the raw columns."""
+        """Return what the policy declares of the columns' places, of the raw columns, and of their scales."""
         places = tuple(declared_place(policy.column(name)) for name in kinds)
-        if not policy.privacy.has_margins:
-            return {"places": places}
         columns = _raw_columns(policy, kinds)
-        return {"places": places_of_whole(columns, places), "columns": columns}
+        return {"places": places, "columns": columns, "scored": policy.privacy.scored(each.name for each in columns)}
 
     @staticmethod
     def takes(n_columns: int, row_mu: float = 1.0) -> bool:
@@ -186,8 +185,7 @@ class TwoRound(Mechanism):
         """Refuse a mu for one row outside [1e-3, 1e6], one column or too many, and rows that may come and go."""
         check_mu(self.row_mu)
         n_columns = self.scaling.n_features
-        of_scores = 'release = "covariance"' if n_columns > 1 else 'release = "rows"'
-        other = of_scores if self.columns else 'mechanism = "gaussian"'
+        other = 'mechanism = "gaussian"' if n_columns > 1 else 'release = "rows"'
         if self.row_mu < _LEAST_MU:
             raise PrivacyError(
                 f"two rounds take a mu of at least {_LEAST_MU:g} for one row, not {self.row_mu:.6g}: give a weaker "
@@ -218,13 +216,17 @@ class TwoRound(Mechanism):
 
     def shares(self, n_rows: int) -> StepShares:
         """Return the mu of every step, for one row of so many."""
-        return share_out(self.row_mu, n_rows, len(self.places), *self._n_searched, with_margins=bool(self.columns))
+        places = self._known_places(n_rows)
+        searched = sum(not place.is_declared for place in places)
+        everywhere = sum(place.is_searched_everywhere for place in places)
+        return share_out(self.row_mu, n_rows, len(places), searched, everywhere, with_margins=self.has_margins(n_rows))
 
-    @cached_property
-    def _n_searched(self) -> tuple[int, int]:
-        """How many places have to be found, and how many of these of which next to nothing is known."""
-        everywhere = sum(place.is_searched_everywhere for place in self.places)
-        return sum(not place.is_declared for place in self.places), everywhere
+    def has_margins(self, n_rows: int) -> bool:
+        """Return whether there are histograms: where scores are asked for, or rows are enough for them."""
+        return bool(self.scored) or n_rows * self.row_mu >= _LEAST_ROWS * len(self.places)
+
+    def _known_places(self, n_rows: int) -> tuple[Place, ...]:
+        return places_of_whole(self.columns, self.places) if self.has_margins(n_rows) else self.places
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from three passes over the table, or four with histograms; see `Mechanism`."""
@@ -243,16 +245,16 @@ class TwoRound(Mechanism):
             raise DataError("the table has no rows to publish")
         shares = self.shares(n_rows)
         witness.drawing()
-        centers, scales = counts.find(shares.place, shares.range, play)
-        p, scored = len(scales), None
-        if self.columns:
-            scored = self._score(rows, centers, scales, n_rows, shares.margins, play)
-            low, high, centers, scales = scored.low, scored.high, scored.centers, scored.scales
-            clips = _clips_of(scored, least_clip(self.row_mu, n_rows, p))
-            rows = _in_scores(rows, scored.maps)
-        else:
-            low, high = counts.limits
-            clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
+        places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
+        centers, scales = counts.find(places, shares.place, shares.range, play)
+        p, described, clips = len(scales), None, np.full(len(scales), least)
+        low, high = np.array([(place.low, place.high) for place in places]).T
+        if self.has_margins(n_rows):
+            described = self._describe(rows, (centers, scales), n_rows, shares.margins, play)
+            low, high, clips = described.low, described.high, described.clips
+            centers, scales = described.centers, described.scales
+            rows = _in_scores(rows, described.maps)
+        clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales)
 
         # the first round, in units that put all clips at the same place
         low, high = np.maximum(low, centers - clips * scales), np.minimum(high, centers + clips * scales)
@@ -273,7 +275,7 @@ class TwoRound(Mechanism):
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
-        witness.clipped(int(sums.counts[chosen + 1 :].sum()), counts.n_clipped)
+        witness.clipped(int(sums.counts[chosen + 1 :].sum()), self._beyond(counts, frame, described))
         total, most = sums.fourth_powers(chosen)
         lengths = NoisyLengths(shares.lengths, most)
         noisy_total = play(lengths, total)
@@ -288,25 +290,26 @@ class TwoRound(Mechanism):
             fourth_step=2.0**-lengths.bits,
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
-            scored=scored,
+            described=described,
         )
         return replace(second, earlier=earlier)
 
-    def _score(
-        self,
-        rows: RawRows,
-        centers: NDArray[np.float64],
-        scales: NDArray[np.float64],
-        n_rows: int,
-        mu: float,
-        play: Play,
-    ) -> Scored:
+    def _describe(
+        self, rows: RawRows, found: tuple[NDArray[Any], NDArray[Any]], n_rows: int, mu: float, play: Play
+    ) -> Described:
         """Return what noisy histograms make of the columns, from one pass over the table."""
-        margins = empty_margins(self.columns, self.places, centers, scales, mu, n_rows)
+        places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
+        margins = empty_margins(self.columns, places, *found, mu, n_rows)
         counts = rows(partial(_count_margins, columns=self.columns, margins=margins), MarginCounts.merged)
         step = counts_of(self.columns, mu)
         noisy = play(step, counts.flat)
-        return score_columns(self.columns, margins, noisy, n_rows, step.sigma, len(self.places))
+        return describe_columns(self.columns, places, margins, found, noisy, n_rows, step.sigma, least, self.scored)
+
+    @staticmethod
+    def _beyond(counts: PlaceCounts, frame: RoundMap, described: Described | None) -> list[int]:
+        """Return how many values of each column are clipped, but for those in scores."""
+        beyond = counts.count_beyond(frame.low, frame.high)
+        return [0 if described and place in described.maps else number for place, number in enumerate(beyond)]
 
     def correlation_noise(self, n_rows: int, spread: float) -> float:
         """Return the noise on n times a correlation, by that of both rounds, and of centers if many are not found.
@@ -377,18 +380,6 @@ def _raw_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[RawColumn, .
         waits = entry.missing == "indicator" or (entry.missing == "midpoint" and entry.bounds is None)
         columns.append(RawColumn(raw, tuple(places), labels, has_gap_column, waits))
     return tuple(columns)
-
-
-def _clips_of(scored: Scored, least: float) -> NDArray[np.float64]:
-    """Return the clips of scores, in scales about their means: the least one, or where the farthest score is nearer.
-
-    Of a column of two values neither is clipped.
-    """
-    farthest = np.maximum(scored.high - scored.centers, scored.centers - scored.low) / scored.scales
-    many = [place for place, each in scored.maps.items() if len(each.scores) > 2]
-    clips = farthest.copy()
-    clips[many] = np.minimum(farthest[many], least)
-    return clips
 
 
 def _in_scores(rows: RawRows, maps: Mapping[int, Scores]) -> RawRows:

@@ -1,4 +1,4 @@
-"""Private histograms of all columns, and the normal scores of their cells.
+"""Private histograms of all columns, and what follows from them: clips, places, and on which scale links are told.
 
 A column of numbers is counted in cells around its center, of equal width on the scale of asinh((x - center) / scale);
 how fine they are follows from public facts alone. Whole numbers within few are counted one by one, levels each by
@@ -6,28 +6,42 @@ itself, and gaps in a cell of their own, so that every row is in exactly one cel
 takes 1 from one cell of each and adds 1 to another: over all columns the counts move by at most sqrt(2 p), which is
 attained. They have one Gaussian noise together.
 
-What follows from the noisy counts is post-processing, as the number of rows is public: the score of each cell
-(`dp_bundle.data.margins`), and with it a function of a row alone, by which later passes replace its values. So whatever
-later steps may move, and what they cost, is as it was.
+What follows from the noisy counts is post-processing, as the number of rows is public:
+
+- the clip of a column: the nearest from which on hardly any counts stand out from their noise, and some steps more;
+- the mean and the deviation of levels and of whole numbers within few;
+- the scale on which its links are told: as it is, or by the normal scores of its cells (`dp_bundle.data.margins`),
+  where numbers of many values are far from normal.
+
+A score is a function of a row alone, by which later passes replace its values. So whatever later steps may move, and
+what they cost, is the same on either scale.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_bundle.data.margins import Counts, Floats, Margin, Scores, mean_and_deviation, middle_scores
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.covariance.two_rounds.scores import cells_of
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
 _FINENESS, _STEPS = 0.85, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these
 _SPAN = 6.0  # of the cells on either side, on the scale of asinh: 201 scales
 MOST_WHOLE = 64  # whole numbers that are counted one by one
 _LEAST_DEVIATION = 0.05  # of what a column becomes
+_NEXT_CLIP, _FARTHER = 1.25, 2  # times the one before it; and steps beyond the last counts that stand out
+_WINDOW, _STANDS_OUT, _STANDS_OUT_FAR = 3, 2.5, 5.0  # steps whose counts are summed; their standard deviations
+_STRAIGHT, _SHOWN = (
+    0.9,
+    0.95,
+)  # of the variance: what a line explains of scores, and what cells show of a normal variable
+_PARTS, _MOST_GUIDES = 2048, 2048  # of a guide to cells, and such guides that are kept
 
 
 @dataclass(frozen=True)
@@ -61,7 +75,7 @@ class RawColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class Described:
     """What noisy histograms make of the columns: all of it is public.
 
     Attributes
@@ -72,8 +86,10 @@ class Scored:
         The standard deviation of the noise on each count, before rounding.
     maps : dict of int to Scores
         Of the columns that are replaced by scores, by place; the others stay as they are.
-    low, high, centers, scales : ndarray of float64, shape (p,)
-        The ends, the mean and the standard deviation of what all columns are then.
+    low, high, centers, scales, clips : ndarray of float64, shape (p,)
+        The ends, centers and scales of what all columns are then, and how many scales about its center each may be.
+    by_cells : ndarray of bool, shape (p,)
+        Whether center and scale are the mean and the standard deviation by the histogram.
     """
 
     margins: tuple[Margin, ...]
@@ -83,6 +99,8 @@ class Scored:
     high: Floats
     centers: Floats
     scales: Floats
+    clips: Floats
+    by_cells: NDArray[np.bool_]
 
 
 def places_of_whole(columns: Sequence[RawColumn], places: Sequence[Place]) -> tuple[Place, ...]:
@@ -157,30 +175,149 @@ class MarginCounts:
         return self
 
 
-def score_columns(
-    columns: Sequence[RawColumn], margins: Sequence[Margin], noisy: Counts, n_rows: int, sigma: float, p: int
-) -> Scored:
-    """Return what noisy counts make of p columns."""
-    ends = np.cumsum([len(margin.counts) for margin in margins])[:-1]
-    margins = [replace(margin, counts=own) for margin, own in zip(margins, np.split(noisy, ends), strict=True)]
-    maps: dict[int, Scores] = {}
-    low, high, centers, scales = np.zeros(p), np.ones(p), np.zeros(p), np.ones(p)
+def describe_columns(
+    columns: Sequence[RawColumn],
+    places: Sequence[Place],
+    empty: Sequence[Margin],
+    found: tuple[Floats, Floats],
+    noisy: Counts,
+    n_rows: int,
+    sigma: float,
+    least_clip: float,
+    scored: Collection[str] | None,
+) -> Described:
+    """Return what noisy counts make of the columns.
+
+    Parameters
+    ----------
+    columns, places, empty : sequence of RawColumn, of Place and of Margin
+        The raw columns, the published ones, and the cells of the former.
+    found : pair of ndarray, shape (p,)
+        Centers and scales, where they were declared or found.
+    noisy : ndarray of int64
+        The counts of all columns, one after the other.
+    n_rows : int
+        Public.
+    sigma : float
+        The standard deviation of the noise on each count.
+    least_clip : float
+        In scales.
+    scored : collection of str or None
+        The raw columns whose links are told by scores; by default those that `suits_scores`.
+    """
+    ends = np.cumsum([len(margin.counts) for margin in empty])[:-1]
+    margins = [replace(margin, counts=own) for margin, own in zip(empty, np.split(noisy, ends), strict=True)]
+    low, high = np.array([(place.low, place.high) for place in places]).T
+    centers, scales, clips = found[0].copy(), found[1].copy(), np.full(len(places), math.inf)
+    by_cells, maps = np.zeros(len(places), dtype=np.bool_), dict[int, Scores]()
     for column, margin in zip(columns, margins, strict=True):
-        shares = margin.shares(n_rows, sigma)
+        shares, first = margin.shares(n_rows, sigma), column.places[0]
+        indicators = column.places if column.has_level_columns else column.places[1:]
+        for place, share in zip(indicators, shares[len(shares) - len(indicators) :].tolist(), strict=True):
+            centers[place], scales[place] = _of_indicator(share)
+            by_cells[place] = True
         if column.has_level_columns:
-            for place, share in zip(column.places, shares, strict=True):
-                centers[place], scales[place] = _of_indicator(share)
             continue
-        place, filled = column.places[0], shares[: margin.n_filled]
-        values = middle_scores(filled, n_rows)
-        low[place], high[place] = values[0], values[-1]
-        centers[place], scales[place] = mean_and_deviation(values, filled)
-        maps[place] = Scores(margin.edges, values)
-        if column.has_gap_column:
-            centers[column.places[1]], scales[column.places[1]] = _of_indicator(shares[-1])
-    scales = np.maximum(scales, _LEAST_DEVIATION)
-    high = np.maximum(high, low + _LEAST_DEVIATION)
-    return Scored(tuple(margins), sigma, maps, low, high, centers, scales)
+
+        # numbers, or levels in an order
+        filled, is_known = shares[: margin.n_filled], _has_known_cells(column, places[first])
+        scores, values = middle_scores(filled, n_rows), _values_of(margin, places[first], is_known=is_known)
+        if is_known:
+            centers[first], scales[first] = mean_and_deviation(values, filled)
+            scales[first] = max(scales[first], _LEAST_DEVIATION)
+        limit = _clip(margin, centers[first], scales[first], least_clip, sigma)
+        within = np.clip(values, centers[first] - limit * scales[first], centers[first] + limit * scales[first])
+        if suits_scores(within, scores, filled) if scored is None else column.name in scored:
+            maps[first] = Scores(margin.edges, scores)
+            low[first], high[first] = scores[0], scores[-1]
+            centers[first], scales[first] = mean_and_deviation(scores, filled)
+            limit = least_clip
+        by_cells[first] = is_known or first in maps
+        clips[first] = limit if len(scores) > 2 else math.inf
+
+    scales = np.where(by_cells, np.maximum(scales, _LEAST_DEVIATION), scales)
+    high = np.where(by_cells, np.maximum(high, low + _LEAST_DEVIATION), high)
+    clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales)
+    return Described(tuple(margins), sigma, maps, low, high, centers, scales, clips, by_cells)
+
+
+def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
+    """Return True if a column is far from normal, and of so many values that scores show nearly all of a normal one.
+
+    Parameters
+    ----------
+    values, scores, shares : ndarray of float64, shape (m,)
+        Of its cells, values as they are clipped.
+    """
+    (mean, deviation), (score, shown) = mean_and_deviation(values, shares), mean_and_deviation(scores, shares)
+    if not deviation or shown**2 <= _SHOWN:
+        return False
+    straight = float(shares @ ((values - mean) * (scores - score))) / (deviation * shown * float(shares.sum()))
+    return straight**2 < _STRAIGHT
+
+
+def to_scores(values: Floats, maps: Mapping[int, Scores]) -> Floats:
+    """Return rows, shape (n, p) in data units, with columns in scores, by place; a gap, which is NaN, remains one."""
+    mapped = values.copy(order="K")
+    for index, given in maps.items():
+        scores = np.append(given.scores, math.nan)
+        mapped[:, index] = scores[cells_of(values[:, index], given.edges, len(given.scores))]
+    return mapped
+
+
+def cells_of(values: Floats, edges: Floats, gap: int) -> NDArray[np.int64]:
+    """Return the cell of each value, by the edges between cells, and that of gaps for NaN."""
+    from dp_publish.covariance.two_rounds._kernels import find_cells
+
+    cells = np.empty(len(values), dtype=np.int64)
+    find_cells(np.ascontiguousarray(values), edges, *_guide(edges.tobytes()), gap, cells)
+    return cells
+
+
+@lru_cache(maxsize=_MOST_GUIDES)
+def _guide(content: bytes) -> tuple[float, float, NDArray[np.int64]]:
+    """Return the center, the factor and the guide by which `find_cells` looks for values among these edges."""
+    edges = np.frombuffer(content)
+    if not len(edges):
+        return 0.0, 1.0, np.zeros(1, dtype=np.int64)
+    low, center, high = edges[[len(edges) // 4, len(edges) // 2, 3 * len(edges) // 4]].tolist()
+    factor = 2 / (high - low) if 0 < high - low < math.inf else 1.0
+    u = 2 * np.arange(_PARTS) / _PARTS - 1
+    with np.errstate(over="ignore"):  # of edges near the largest floats, where a guide is of no use
+        starts = center + u / ((1 - np.abs(u)).clip(1e-9) * factor)
+    return center, factor, np.searchsorted(edges, starts, side="right").astype(np.int64)
+
+
+def _clip(margin: Margin, center: float, scale: float, least: float, sigma: float) -> float:
+    """Return what a column's values may be away from its center, in scales, by its noisy counts.
+
+    From there on no counts stand out: neither those of the next steps together, on one side, nor, by far, any beyond.
+    """
+    edges, counts = (margin.edges - center) / scale, margin.counts[: margin.n_filled]
+    if not len(edges):
+        return least
+    sides = (edges, counts[1:]), (-edges[::-1], counts[-2::-1])  # from the inner ends of cells on
+    n_steps = math.ceil(math.log(max(np.abs(edges[[0, -1]]).max() / least, 1.0)) / math.log(_NEXT_CLIP)) + 1
+    limits = least * _NEXT_CLIP ** np.arange(n_steps + _WINDOW)
+    stands = np.zeros(n_steps)
+    for starts, own in sides:
+        cells, sums = np.searchsorted(starts, limits), np.append(0, np.cumsum(own))
+        number, together = cells[_WINDOW:] - cells[:n_steps], sums[cells[_WINDOW:]] - sums[cells[:n_steps]]
+        np.maximum(stands, together / (sigma * np.sqrt(np.maximum(number, 1))), out=stands)
+
+    beyond = np.append(np.maximum.accumulate(stands[:0:-1])[::-1], 0.0)
+    chosen = int(np.argmax((stands <= _STANDS_OUT) & (beyond <= _STANDS_OUT_FAR)))  # the last has none beyond
+    return float(limits[chosen + _FARTHER])
+
+
+def _values_of(margin: Margin, place: Place, *, is_known: bool) -> Floats:
+    """Return a number for each cell: the whole one, or its middle, and of an outermost one its end."""
+    if is_known:
+        return math.ceil(place.low) + np.arange(margin.n_filled, dtype=np.float64)
+    if not len(margin.edges):
+        return np.full(1, 0.5 * (place.low + place.high))
+    values: Floats = 0.5 * (np.append(margin.edges[0], margin.edges) + np.append(margin.edges, margin.edges[-1]))
+    return values
 
 
 def _of_indicator(share: float) -> tuple[float, float]:

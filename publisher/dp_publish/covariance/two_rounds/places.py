@@ -1,4 +1,4 @@
-"""The center and the scale of every column, declared or found, and what its values are clipped to.
+"""The center and the scale of every column, declared or found.
 
 They are found within a column's bounds, or, where nothing public is known of it, over all numbers up to 2^52.
 """
@@ -6,12 +6,12 @@ They are found within a column's bounds, or, where nothing public is known of it
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.two_rounds.shares import ClipSearch, clips
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, Play
 from dp_publish.policy.model import ColumnPolicy
 from dp_publish.sampling.exponential import ExponentialMechanism
@@ -85,7 +85,7 @@ def declared_place(entry: ColumnPolicy) -> Place:
 
 
 class PlaceCounts:
-    """The counts of the values of all columns, by which their places and clips are found; they are private.
+    """The counts of the values of all columns, by which their places are found; they are private.
 
     Parameters
     ----------
@@ -98,21 +98,13 @@ class PlaceCounts:
     ----------
     n_rows : int
         How many rows were counted.
-    n_clipped : list of int
-        How many values of each column are beyond the clip that was found, to the nearest cell.
     """
 
     def __init__(self, places: tuple[Place, ...], most_cells: int = MOST_CELLS) -> None:
         self._places = places
         self._grids = [_grid(place, len(places), most_cells) for place in places]
         self._counts = [np.zeros(grid.cells, dtype=np.int64) for grid in self._grids]
-        self.n_rows, self.n_clipped = 0, [0] * len(places)
-
-    @property
-    def limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The bounds of all columns."""
-        low, high = np.array([(place.low, place.high) for place in self._places]).T
-        return low, high
+        self.n_rows = 0
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Count the values of some rows, shape (n, p)."""
@@ -130,16 +122,18 @@ class PlaceCounts:
         self.n_rows += other.n_rows
         return self
 
-    def find(self, mu_each: float, mu_range: float, play: Play) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the centers and the scales of all columns.
+    def find(
+        self, places: Sequence[Place], mu_each: float, mu_range: float, play: Play
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the centers and the scales of all columns, of which more may be known by now.
 
         Every choice of one costs a row `mu_each`, and to find where a column without bounds is, `mu_range`.
         """
         ranges = self._find_ranges(mu_range, play)
         mechanism = ExponentialMechanism(mu_each)
-        centers = np.array([place.center or 0.0 for place in self._places])
-        scales = np.array([place.scale or 1.0 for place in self._places])
-        for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
+        centers = np.array([place.center or 0.0 for place in places])
+        scales = np.array([place.scale or 1.0 for place in places])
+        for index, (place, counts, grid) in enumerate(zip(places, self._counts, self._grids, strict=True)):
             if place.is_declared:
                 continue
 
@@ -149,9 +143,16 @@ class PlaceCounts:
             centers[index], scales[index] = place_chosen(
                 counts, grid, mechanism, choose, floor=place.floor, within=ranges.get(index)
             )
-        low, high = self.limits
-        np.clip(centers, low, high, out=centers)
-        return centers, scales
+        low, high = np.array([(place.low, place.high) for place in places]).T
+        return np.clip(centers, low, high), scales
+
+    def count_beyond(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[int]:
+        """Return how many values of each column are beyond two ends that were found for it, to the nearest cell."""
+        numbers = []
+        for counts, grid, least, most in zip(self._counts, self._grids, low.tolist(), high.tolist(), strict=True):
+            middle, half = 0.5 * (least + most), np.array([0.5 * (most - least)])
+            numbers.append(int(counts.sum() - count_within(counts, grid, middle, half)[0]))
+        return numbers
 
     def _find_ranges(self, mu_range: float, play: Play) -> dict[int, Range]:
         """Return where most values are, of the columns of which nothing is public, by noisy counts of their sizes."""
@@ -161,25 +162,6 @@ class PlaceCounts:
                 step = NoisyCounts(f"sizes of column {index + 1}", mu_range)
                 noisy = play(step, counts.reshape(_SIZES, -1).sum(axis=1))
                 found[index] = _range_of(noisy, step.sigma, grid)
-        return found
-
-    def find_clips(
-        self, centers: NDArray[np.float64], scales: NDArray[np.float64], search: ClipSearch, play: Play
-    ) -> NDArray[np.float64]:
-        """Return what the values of each column are clipped to, in scales about its center.
-
-        It is no more than the distance of the farther bound.
-        """
-        found = np.empty(len(scales))
-        for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
-            center, scale = centers[index], scales[index]
-            limits = clips(search.least, max(place.high - center, center - place.low) / scale)
-            beyond = counts.sum() - count_within(counts, grid, center, limits * scale)
-            chosen = play(
-                Choice(f"clip of column {index + 1}", search.mechanism),
-                search.scores(beyond, is_bounded=place.is_bounded),
-            )
-            found[index], self.n_clipped[index] = limits[chosen], int(beyond[chosen])
         return found
 
 

@@ -12,12 +12,7 @@ freedom. Uncorrelated columns are the worst case: with correlation R, a radius o
 **The radius** of a round is chosen by how many rows exceed it. How many shall is public, so that the bias of shortening
 them is known to be small, or, in a small table, outweighed by the noise that a smaller radius saves.
 
-**The clip** of a column is chosen by how many of its values are beyond it, each on its own, so that rare values of one
-column do not make whole rows long. A score is that number and, for every step to a larger clip, a number of values that
-only just outweighs what chance does to the choice: so the clip is where no value is, or few are. What it clips is
-fewer values, in proportion, the more there are.
-
-A row moves each of the numbers by at most 1.
+A row moves that number by at most 1.
 
 References
 ----------
@@ -41,20 +36,15 @@ _PLACES = 14.0  # the share of centers and scales is so much times sqrt(p) / (n 
 _LEAST_PLACES, _MOST_PLACES = 0.03, 0.4
 _RANGES = 24.0  # and that of the sizes of values p times the square of so much over n mu, within these:
 _LEAST_RANGES, _MOST_RANGES = 0.005, 0.1
-_CLIP, _FREE_CLIP = 0.015, 0.055  # of all columns' clips; and more without bounds where rows are many
 _CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
-_MARGINS, _MORE_IN_MANY = 0.16, 0.04  # of the histograms of a release by scores, and more where rows are many
+_MARGINS = 0.12  # of the histograms of all columns
 _FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 _FAR = 3.0  # standard deviations from its median: a center there is lost
 _POINTS = np.linspace(0.0, 1.0, 65) ** 2 * _FAR  # to integrate over
 _LARGEST_EXPONENT = 700.0
-_NEXT_CLIP = 1.25  # times the one before it
-_MOST_LEAST_CLIP, _MOST_CLIP = 5.0, 2.0**40  # in scales
-_WORTH_A_CLIP = 0.3  # how much a step to the next clip must leave as it is, in log-probability
-_WORTH_FREE, _WORTH_FAR, _FAR_CLIP = 0.6, 1.0, 10  # the same where no bounds end them: near, and from so many steps on
-_WORTH_THE_FIRST, _MORE_IN_FEW = 2.0, 8.0  # the first step besides, and more where rows are few
+_MOST_LEAST_CLIP = 5.0  # in scales
 _WORTH_A_RADIUS, _LESS_IN_FEW = 2.0, 1.3  # a step to the next radius, and less where rows are few
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65  # rows for each column, over mu; and the largest share of all
 _FASTER, _LEAST_PART = 0.75, 0.6  # the power of scarcity that is left of them, and the least part
@@ -73,10 +63,6 @@ class StepShares:
         Of every single choice of a center or a scale.
     n_places : int
         How many of these there are.
-    clip : float
-        Of the choice of a column's clip.
-    n_columns : int
-        How many of these there are.
     choice : float
         Of the choice of the radius of either round.
     lengths : float
@@ -88,13 +74,11 @@ class StepShares:
     n_ranges : int
         How many columns have that.
     margins : float
-        Of the noise on the histograms of all columns; a release that has them chooses no clips.
+        Of the noise on the histograms of all columns.
     """
 
     place: float
     n_places: int
-    clip: float
-    n_columns: int
     choice: float
     lengths: float
     first: float
@@ -106,8 +90,8 @@ class StepShares:
     @property
     def choices(self) -> float:
         """The mu of all that is found before the noise on second moments."""
-        places, clips = self.place * math.sqrt(self.n_places), self.clip * math.sqrt(self.n_columns)
-        return math.hypot(places, clips, self.range * math.sqrt(self.n_ranges), self.choice * math.sqrt(2))
+        places, ranges = self.place * math.sqrt(self.n_places), self.range * math.sqrt(self.n_ranges)
+        return math.hypot(places, ranges, self.choice * math.sqrt(2))
 
     @property
     def total(self) -> float:
@@ -131,22 +115,18 @@ def share_out(
     n_everywhere : int
         How many of these have no bounds either.
     with_margins : bool
-        Whether columns are counted in histograms, from which their clips follow.
+        Whether columns are counted in histograms.
     """
     wanted = _PLACES * math.sqrt(n_columns) / (n_rows * mu)
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
     wanted = n_columns * (_RANGES / (n_rows * mu)) ** 2
     for_ranges = min(max(wanted, _LEAST_RANGES), _MOST_RANGES) * n_everywhere / n_columns
-    many = 1 - scarcity(mu, n_rows, n_columns)
-    for_margins = _MARGINS + _MORE_IN_MANY * many if with_margins else 0.0
-    for_clips = 0.0 if with_margins else _CLIP + _FREE_CLIP * many * n_everywhere / n_columns
-    left = 1 - for_places - for_ranges - for_clips - for_margins - 2 * _CHOICE - _LENGTHS
+    for_margins = _MARGINS if with_margins else 0.0
+    left = 1 - for_places - for_ranges - for_margins - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(
         place=mu * math.sqrt(for_places / (2 * n_searched)) if n_searched else 0.0,
         n_places=2 * n_searched,
-        clip=mu * math.sqrt(for_clips / n_columns),
-        n_columns=n_columns,
         choice=mu * math.sqrt(_CHOICE),
         lengths=mu * math.sqrt(_LENGTHS),
         first=mu * math.sqrt(left * _FIRST_ROUND),
@@ -216,37 +196,6 @@ def share_lost(mu_each: float, n_rows: int, spread: float) -> float:
 
 
 @dataclass(frozen=True)
-class ClipSearch:
-    """The private choice of a column's clip.
-
-    Parameters
-    ----------
-    mechanism : ExponentialMechanism
-        What it may cost.
-    least : float
-        The least clip, in scales.
-    first : float
-        How much less probable the next one is, and all others, where no value is beyond the least: times e to that.
-    """
-
-    mechanism: ExponentialMechanism
-    least: float
-    first: float
-
-    def scores(self, beyond: NDArray[np.int64], *, is_bounded: bool = True) -> NDArray[np.int64]:
-        """Return the score of every clip from the number of values that are beyond it; both are private.
-
-        Where there are no bounds that end them, a step to the next clip must leave more as it is.
-        """
-        if is_bounded:
-            return _one_sided(beyond, _WORTH_A_CLIP, self.mechanism, self.first)
-        near = _one_sided(beyond, _WORTH_FREE, self.mechanism, self.first)
-        farther = np.maximum(np.arange(len(beyond)) - _FAR_CLIP, 0)
-        scores: NDArray[np.int64] = near + farther * _steps(_WORTH_FAR - _WORTH_FREE, self.mechanism)
-        return scores
-
-
-@dataclass(frozen=True)
 class RadiusSearch:
     """The private choice of a round's radius.
 
@@ -266,14 +215,9 @@ class RadiusSearch:
 
     def scores(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the score of every radius from the number of rows that exceed it; both are private."""
-        return _one_sided(np.maximum(exceeding - self.target, 0), self.worth, self.mechanism)
-
-
-def clip_search(mu_each: float, mu: float, n_rows: int, n_columns: int) -> ClipSearch:
-    """Return the search of a column's clip, for a choice at `mu_each` in a release at mu."""
-    mechanism = ExponentialMechanism(mu_each, one_sided=True)
-    first = _WORTH_THE_FIRST + _MORE_IN_FEW * scarcity(mu, n_rows, n_columns) ** 2
-    return ClipSearch(mechanism, least_clip(mu, n_rows, n_columns), first)
+        each = math.ceil(self.worth / max(self.mechanism.rate, 2.0**-40))
+        scores: NDArray[np.int64] = np.maximum(exceeding - self.target, 0) + each * np.arange(len(exceeding))
+        return scores
 
 
 def scarcity(mu: float, n_rows: int, n_columns: int) -> float:
@@ -285,14 +229,6 @@ def least_clip(mu: float, n_rows: int, n_columns: int) -> float:
     """Return the least clip, in scales: beyond it a normal column has its part of the rows that a radius shortens."""
     share = -math.expm1(math.log1p(-share_shortened(mu, n_rows, n_columns)) / n_columns)
     return min(-float(special.ndtri(share / 2)), _MOST_LEAST_CLIP)
-
-
-def clips(least: float, farthest: float) -> NDArray[np.float64]:
-    """Return the clips of a column to choose from, in scales, ascending: from a least one to its farther bound."""
-    farthest = min(farthest, _MOST_CLIP)
-    steps = math.ceil(math.log(max(farthest / least, 1.0)) / math.log(_NEXT_CLIP))
-    found: NDArray[np.float64] = np.minimum(least * _NEXT_CLIP ** np.arange(steps + 1), farthest)
-    return found
 
 
 def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> RadiusSearch:
@@ -322,18 +258,3 @@ def _target(mu: float, n_rows: int, n_columns: int) -> int:
     fewer = max(scarcity(mu, n_rows, n_columns) ** _FASTER, _LEAST_PART)
     target: float = min(fewer * _SHORTENED * max(n_columns, _FEW_COLUMNS) / mu, _MOST_SHORTENED * n_rows)
     return math.floor(target)
-
-
-def _one_sided(
-    numbers: NDArray[np.int64], worth: float, mechanism: ExponentialMechanism, first: float = 0.0
-) -> NDArray[np.int64]:
-    """Return numbers that fall along the outcomes, and for each step what makes it so much less probable than none."""
-    each, start = _steps(worth, mechanism), _steps(first, mechanism)
-    places = np.arange(len(numbers))
-    scores: NDArray[np.int64] = numbers + each * places + start * (places > 0)
-    return scores
-
-
-def _steps(worth: float, mechanism: ExponentialMechanism) -> int:
-    """Return the difference of scores that makes an outcome so much less probable: times e to that."""
-    return math.ceil(worth / max(mechanism.rate, 2.0**-40))
