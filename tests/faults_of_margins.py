@@ -1,4 +1,4 @@
-"""Faults of a release by normal scores, each planted in its histograms or in what follows from them."""
+"""Faults planted in histograms of all columns, or in what follows from these."""
 
 import math
 import operator
@@ -23,9 +23,9 @@ def _values(batches: Any) -> list[np.ndarray]:
 
 
 def _cells_of_the_data(patch: pytest.MonkeyPatch) -> None:
-    honest_score, honest_cells = two_round.TwoRound._score, two_round.empty_margins
+    honest, honest_cells = two_round.TwoRound._describe, two_round.empty_margins
 
-    def score(self: Any, rows: Any, *rest: Any) -> Any:
+    def describe(self: Any, rows: Any, *rest: Any) -> Any:
         table = np.concatenate(rows(_values, operator.add))
 
         def cells(columns: Any, *rest: Any) -> Any:
@@ -42,9 +42,9 @@ def _cells_of_the_data(patch: pytest.MonkeyPatch) -> None:
 
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(two_round, "empty_margins", cells)
-            return honest_score(self, rows, *rest)
+            return honest(self, rows, *rest)
 
-    patch.setattr(two_round.TwoRound, "_score", score)
+    patch.setattr(two_round.TwoRound, "_describe", describe)
 
 
 def _scores_with_jitter(patch: pytest.MonkeyPatch) -> None:
@@ -99,23 +99,23 @@ def _no_noise_in_one_column(patch: pytest.MonkeyPatch) -> None:
 
 
 def _scores_of_clean_counts(patch: pytest.MonkeyPatch) -> None:
-    honest_score, honest_columns, clean = two_round.TwoRound._score, two_round.score_columns, {}
+    honest, honest_columns, clean = two_round.TwoRound._describe, two_round.describe_columns, {}
 
-    def score(self: Any, *rest: Any) -> Any:
+    def describe(self: Any, *rest: Any) -> Any:
         *others, play = rest
 
         def noting(step: Any, statistic: Any) -> Any:
             clean["counts"] = statistic
             return play(step, statistic)
 
-        return honest_score(self, *others, noting)
+        return honest(self, *others, noting)
 
-    def score_columns(columns: Any, cells: Any, noisy: Any, *rest: Any) -> Any:
-        published = honest_columns(columns, cells, noisy, *rest)
-        return replace(honest_columns(columns, cells, clean["counts"], *rest), margins=published.margins)
+    def describe_columns(*given: Any) -> Any:
+        published = honest_columns(*given)
+        return replace(honest_columns(*given[:4], clean["counts"], *given[5:]), margins=published.margins)
 
-    patch.setattr(two_round.TwoRound, "_score", score)
-    patch.setattr(two_round, "score_columns", score_columns)
+    patch.setattr(two_round.TwoRound, "_describe", describe)
+    patch.setattr(two_round, "describe_columns", describe_columns)
 
 
 def _histograms_for_nothing(patch: pytest.MonkeyPatch) -> None:

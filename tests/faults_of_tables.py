@@ -16,7 +16,6 @@ from dp_audit import books
 from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
-from dp_publish.covariance.two_rounds import places as place_counts
 from dp_publish.data import contribution_cap, kinds, table, typed
 from dp_publish.data.table import Table
 from dp_publish.ledger.ledger import Ledger
@@ -108,18 +107,6 @@ def _rare_levels_kept(patch: pytest.MonkeyPatch) -> None:
 
 def _ranges_share_bits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(parts, "SecureKeystream", lambda: insecure_keystream(5))
-
-
-def _best_clip(patch: pytest.MonkeyPatch) -> None:
-    honest = place_counts.PlaceCounts.find_clips
-
-    def find_clips(self: Any, centers: Any, scales: Any, search: Any, play: Any) -> Any:
-        def best(step: Any, statistic: Any) -> int:
-            return int(np.argmin(statistic)) if play(step, statistic) >= 0 else 0
-
-        return honest(self, centers, scales, search, best)
-
-    patch.setattr(place_counts.PlaceCounts, "find_clips", find_clips)
 
 
 def _releases_share_bits(patch: pytest.MonkeyPatch) -> None:
@@ -350,7 +337,6 @@ FAULTS_OF_TABLES: dict[str, Plant] = {
     "ordered levels are ranked among those seen": _ranked_among_those_seen,
     "rare levels are never replaced": _rare_levels_kept,
     "all ranges of rows draw the same random bits": _ranges_share_bits,
-    "the best clip is used, not the drawn one": _best_clip,
     "all releases draw the same random bits": _releases_share_bits,
     "the last row of a batch has no noise": _last_row_of_a_batch_in_the_clear,
     "noise is for what a batch spans": _noise_for_what_a_batch_spans,

@@ -20,13 +20,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _limit_scores_doubled(patch: pytest.MonkeyPatch) -> None:
-    for search in (shares.ClipSearch, shares.RadiusSearch):
-        honest = search.scores
-
-        def scores(self: Any, beyond: np.ndarray, honest: Any = honest, **named: bool) -> np.ndarray:
-            return 2 * np.asarray(honest(self, beyond, **named))
-
-        patch.setattr(search, "scores", scores)
+    honest = shares.RadiusSearch.scores
+    patch.setattr(shares.RadiusSearch, "scores", lambda self, exceeding: 2 * np.asarray(honest(self, exceeding)))
 
 
 def _radii_scored_on_both_sides(patch: pytest.MonkeyPatch) -> None:
@@ -200,7 +195,7 @@ def _entity_cap_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS_OF_TWO_ROUNDS: dict[str, Plant] = {
-    "a row moves the scores of clip and radii by two": _limit_scores_doubled,
+    "a row moves the scores of radii by two": _limit_scores_doubled,
     "radii are scored on both sides of the target": _radii_scored_on_both_sides,
     "the radius is read off the data": _radius_of_the_data,
     "a scale is floored by what is nearest to true ties": _scales_floored_by_ties,
@@ -214,7 +209,6 @@ FAULTS_OF_TWO_ROUNDS: dict[str, Plant] = {
     "the lengths have 0.9 of their noise": _less_noise_on_lengths,
     "centers are chosen with 0.9 of their noise": _less_noise_on_choices("center"),
     "scales are chosen with 0.9 of their noise": _less_noise_on_choices("scale"),
-    "the clip is chosen with 0.9 of its noise": _less_noise_on_choices("clip"),
     "radii are chosen with 0.9 of their noise": _less_noise_on_choices("first radius", "second radius"),
     "rows are clipped after they are shortened": _clipped_after_the_radius,
     "both rounds draw the same random bits": _rounds_share_random_bits,

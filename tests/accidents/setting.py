@@ -17,7 +17,7 @@ from dp_publish.ledger.ledger import Ledger
 
 __all__ = ["Setting", "is_pythons_own", "require_result"]
 
-_POLICY = '[dataset]\nname = "people"\n[privacy]\nmu = 30.0\nrelease = "{release}"\n'
+_POLICY = '[dataset]\nname = "people"\n[privacy]\nmu = 30.0\n{release}\n'
 _TABLES = {f"{name}.csv" for name in ("covariance", "edges", "nodes", "pairs", "precision", "ranking")}
 _RESULTS = _TABLES | {"graph.graphml", "graph.png", "summary.json"}
 
@@ -36,9 +36,10 @@ class Setting:
         table = pd.DataFrame(values, columns=list("abcde"))
         table.to_parquet(folder / "people.parquet")
         bounds = "".join(f"[columns.{name}]\nbounds = [-9, 9]\n" for name in table.columns)
-        for release in ("rows", "covariance", "copula"):
-            found = "" if release == "copula" else bounds
-            (folder / f"{release}.toml").write_text(_POLICY.format(release=release) + found)
+        for release in ("rows", "covariance", "scores"):
+            found = "" if release == "scores" else bounds
+            said = 'scale = "scores"' if release == "scores" else f'release = "{release}"'
+            (folder / f"{release}.toml").write_text(_POLICY.format(release=said) + found)
         return cls(folder)
 
     @property

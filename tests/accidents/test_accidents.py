@@ -16,13 +16,13 @@ STOPS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 @pytest.mark.parametrize(
     ("by", "release", "place", "count"),
     [
-        (signal.SIGKILL, "copula", "{}.tar", 3),
+        (signal.SIGKILL, "scores", "{}.tar", 3),
         (signal.SIGTERM, "covariance", "{}/", 3),
         (signal.SIGKILL, "rows", "s3", 3),
         *(
             pytest.param(by, release, place, 2, marks=pytest.mark.long)
             for by in STOPS
-            for release in ("rows", "covariance", "copula")
+            for release in ("rows", "covariance", "scores")
             for place in ("{}.tar", "{}/", "s3")
         ),
     ],

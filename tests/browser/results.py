@@ -153,6 +153,6 @@ def _bounded(table: pd.DataFrame) -> Table:
 
 RECIPES = {
     "breast cancer": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 10.0}),
-    "scores": Recipe(_demo("breast_cancer"), {"release": "copula", "mu": 3.0}),
+    "scores": Recipe(_demo("breast_cancer"), {"scale": "scores", "mu": 3.0}),
     "hostile": Recipe(hostile_columns, {"unit": "cell", "mu": 20.0}, ("--fdr", "0.05")),
 }

@@ -34,7 +34,7 @@ RELEASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("moments.tar", MOMENTS, {**ROWS, "release": "covariance"}),
     ("hebrew.tar", HEBREW, ROWS),
     ("chinese.tar", CHINESE, {"unit": "cell", "mu": 0.5}),
-    ("scores.tar", {"name": "scores", "title": "Normal scores"}, {"release": "copula", "mu": 3.0}),
+    ("scores.tar", {"name": "scores", "title": "Normal scores"}, {"scale": "scores", "mu": 3.0}),
 ]
 
 

@@ -99,7 +99,7 @@ def test_workers_sum_as_one_process_does(tmp_path: Path, key: Ed25519PrivateKey)
     numbers = pa.array(x, mask=x > 2)
     pq.write_table(pa.table({"x": numbers, "y": x + y}), tmp_path / "raw.parquet", row_group_size=150_000)
     columns = {"x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
-    document = {"dataset": {"name": "d"}, "privacy": {"release": "copula", "mu": 1.0}, "columns": columns}
+    document = {"dataset": {"name": "d"}, "privacy": {"scale": "scores", "mu": 1.0}, "columns": columns}
     policy, found = Policy.model_validate(document), []
 
     with Dask(n_workers=2) as engine:

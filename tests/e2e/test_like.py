@@ -13,7 +13,7 @@ from dp_publish.policy.like import decisions_of
 N = 2000  # rows of a half
 
 
-@pytest.mark.parametrize(("kind", "learn"), [("covariance", "compare"), ("copula", "joint")])
+@pytest.mark.parametrize(("kind", "learn"), [("auto", "compare"), ("scores", "joint")])
 def test_halves_are_learned_from_together(kind: str, learn: str, command: Run) -> None:
     """The second half has the first one's columns, without a search to pay for; without one of them it is refused."""
     rng = np.random.default_rng(5)
@@ -24,7 +24,7 @@ def test_halves_are_learned_from_together(kind: str, learn: str, command: Run) -
     frame.loc[rng.random(2 * N) < 0.1, "income"] = np.nan
     frame[:N].to_csv("a.csv", index=False)
     frame.loc[N:, ::-1].to_csv("b.csv")  # with an index
-    command("dp-publish", "a.csv", "--release", kind)
+    command("dp-publish", "a.csv", "--scale", kind)
     frame.drop(columns="sex").to_csv("c.csv")
     refused = command("dp-publish", "c.csv", "--like", "a.bundle.tar").stderr
     assert refused.endswith("release 1 of 'a' names columns that the table does not have: 'sex'\n")
@@ -35,7 +35,7 @@ def test_halves_are_learned_from_together(kind: str, learn: str, command: Run) -
     said = [[(each.name, each.missing) for each in release.columns] for release in (first, second)]
     assert said[0] == said[1]
     assert (first.sources, second.discovery) == (second.sources, None)
-    shares = share_out(1.0, N, len(second.columns), 0, with_margins=kind == "copula")
+    shares = share_out(1.0, N, len(second.columns), 0, with_margins=True)
     assert second.guarantee.bounds_mu == pytest.approx(shares.choices)
     cost = Ledger().entries("b")[0].cost
     assert (cost.mu["row"], cost.excepted_delta) == (pytest.approx(1.0), 0.0)

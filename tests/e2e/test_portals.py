@@ -50,10 +50,10 @@ print(dataset.metadata.ctx.conforms_to.value, json.dumps([
 """
 
 
-N_FILES = {"rows": 2, "covariance": 3, "copula": 4}
+N_FILES = {"rows": 2, "covariance": 4, "gaussian": 1}
 
 
-@pytest.fixture(params=["rows", "covariance", "copula"])
+@pytest.fixture(params=["rows", "covariance", "gaussian"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Return the kind of release."""
     return str(request.param)
@@ -67,8 +67,9 @@ def unpacked(
     monkeypatch.setattr(parts, "_PART_CELLS", 1)
     monkeypatch.setattr(parts, "_LEAST_ROWS", 256)
     monkeypatch.setattr(parts, "_MOST_ROWS", 256)
+    how = {"release": "covariance", "mechanism": kind} if kind == "gaussian" else {"release": kind}
     columns = {"height": {"bounds": [120, 220]}, "body weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}
-    document = {"dataset": {"name": "people", **TEXTS}, "privacy": {"mu": 5.0, "release": kind}, "columns": columns}
+    document = {"dataset": {"name": "people", **TEXTS}, "privacy": {"mu": 5.0, **how}, "columns": columns}
     renamed = table.rename(columns={"weight": "body weight"})
     publish(renamed, Policy.model_validate(document), out=tmp_path / "people.tar", key=key)
     with open_bundle(tmp_path / "people.tar") as opened:
@@ -102,11 +103,11 @@ def test_croissant_gives_the_records(
     unpacked: Path, table: pd.DataFrame, outside: Callable[..., str], kind: str
 ) -> None:
     """`mlcroissant` finds neither an error nor a warning, and reads every row, entry of the matrix, or cell."""
-    records = "margins" if kind == "copula" else kind
+    records = {"rows": "rows", "covariance": "margins", "gaussian": "covariance"}[kind]
     report, n_records = outside(unpacked, sys.executable, "-c", READ, "croissant.json", records).rsplit("\n", 2)[:2]
     assert "warning" not in report, report
-    n_cells = pq.read_metadata(unpacked / "data/margins.parquet").num_rows if kind == "copula" else 0
-    assert int(n_records) == {"rows": len(table), "covariance": 10, "copula": n_cells}[kind]
+    n_cells = pq.read_metadata(unpacked / "data/margins.parquet").num_rows if kind == "covariance" else 0
+    assert int(n_records) == {"rows": len(table), "covariance": n_cells, "gaussian": 10}[kind]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ POLICY = """
 name = "visits"
 [privacy]
 unit = "row"
-release = "copula"
+scale = "scores"
 mu = 3.0
 [columns.group]
 kind = "category"

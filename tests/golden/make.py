@@ -34,7 +34,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "eigenvectors": {**MOMENTS, "epsilon": 4.0, "mechanism": "eigenvectors"},
     "wishart-difference": {**MOMENTS, "epsilon": 4.0, "mechanism": "wishart-difference"},
     "two-round": {**MOMENTS, "mu": 10.0, "mechanism": "two-round"},
-    "copula": {"unit": "row", "mu": 12.0, "release": "copula"},
+    "copula": {"unit": "row", "mu": 12.0, "scale": "scores"},
 }
 LEVELS = {"kind": "ordered", "levels": ["low", "middle", "high"]}
 DAYS = {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]}

@@ -139,7 +139,7 @@ def test_no_step_loses_more_than_its_mu(seed: int, p: int, tails: float, mu: flo
     statistics, _ = replay(mechanism, other, turns)
     judged = [judge_turn(*both, replaced) for both in zip(turns, statistics, strict=True)]
     assert [fault for _, fault in judged if fault] == []
-    assert len(turns) == 2 * 2 + p + 2 + 2 + 1
+    assert len(turns) == 2 * 2 + 2 + 2 + 1
     assert math.isclose(math.hypot(*(turn.step.mu for turn in turns)), mu / 3, rel_tol=1e-9)
     assert math.hypot(*(loss for loss, _ in judged)) <= replaced * mu / 3
 

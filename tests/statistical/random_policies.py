@@ -11,7 +11,7 @@ _GAPS = ["midpoint", "drop", "indicator"]
 _RANGES = [(0.0, 1.0), (-4.0, 4.0), (10.0, 90.0), (-1e6, 3e6), (1e15, 1e15 + 64), (0.0, 1e-120), (-8e299, 8e299)]
 _WHOLE = [(0, 1), (0, 1), (0, 2), (0, 5), (-3, 4), (0, 40), (0, 1000), (-(2**40), 2**40)]
 _MOMENTS = ["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors"]
-_MOMENTS += ["auto", "gaussian", "two-round", "wishart-difference", "copula"]
+_MOMENTS += ["auto", "gaussian", "two-round", "wishart-difference", "scores"]
 _COUNTED = ["number", "number", "count", "category", "boolean", "ordered", "date", "duration"]
 Entry = dict[str, Any]
 
@@ -58,7 +58,7 @@ class Policies:
         self._weighed = not moments and self._kind in ("row", "entity", "whole")
         if moments:
             privacy = self._moments()
-            scored = privacy["release"] == "copula"
+            scored = "scale" in privacy
             columns = self._columns(_COUNTED if scored else ["number"], found=False)
             for entry in columns.values():
                 gaps = {"count": 3, "integer": 3, "boolean": 1, "category": 1}.get(entry["kind"], 4)
@@ -145,10 +145,10 @@ class Policies:
 
     def _moments(self) -> dict[str, Any]:
         """Return the mechanism and the strength of second moments."""
-        rng, mechanism = self._rng, "copula" if self._of_scores else str(self._rng.choice(_MOMENTS))
+        rng, mechanism = self._rng, "scores" if self._of_scores else str(self._rng.choice(_MOMENTS))
         unit: Any = {"entity": "who", "max_rows": int(rng.choice([2, 5]))} if self._kind == "entity" else "row"
         unit = "cell" if self._kind == "cell" else unit
-        removes = rng.random() < 0.4 and unit != "cell" and mechanism not in ("two-round", "copula")
+        removes = rng.random() < 0.4 and unit != "cell" and mechanism not in ("two-round", "scores")
         mu = self._log(0.05, 20.0)
         strength: dict[str, Any] = {"mu": mu} if rng.random() < 0.6 else {"rho": mu * mu / 2}
         if mechanism == "wishart":
@@ -159,7 +159,7 @@ class Policies:
         elif rng.random() < 0.3:
             strength = {"epsilon": self._log(0.1, 20.0), "delta": 10 ** -float(rng.uniform(2, 12))}
         neighbours = {"neighbours": "add-remove"} if removes else {}
-        how = {"release": "copula"} if mechanism == "copula" else {"release": "covariance", "mechanism": mechanism}
+        how = {"scale": "scores"} if mechanism == "scores" else {"release": "covariance", "mechanism": mechanism}
         return {**how, "unit": unit, **strength, **neighbours}
 
     def _log(self, low: float, high: float) -> float:

@@ -161,7 +161,7 @@ def test_few_gaps_cost_no_link_its_sign_or_interval(tmp_path: Path) -> None:
     scores = np.clip(np.round(3.5 + 1.2 * rng.normal(size=(2500, 12)) @ np.linalg.cholesky(behind).T), 1, 6)
     table = pd.DataFrame(scores).rename(columns=lambda place: f"q{place}").mask(rng.random((2500, 12)) < 0.01)
     columns = {"*": {"kind": "integer", "bounds": [1, 6], **INDICATOR}}
-    learned = learn(table, columns, tmp_path, 2, unit="row", mu=2.0, release="copula")
+    learned = learn(table, columns, tmp_path, 2, unit="row", mu=2.0, scale="scores")
     assert any("gaps too few" in note and "q3" in note for note in learned.notes)
     edges = {(edge.source, edge.target): edge.partial_correlation for edge in learned.estimate.edges().itertuples()}
     for place in range(11):

@@ -103,7 +103,7 @@ def test_mu_of_discrete_noise_as_if_it_were_continuous_is_found(make: Make, monk
 @pytest.mark.long
 def test_histograms_that_cost_nothing_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where histograms are left out of the total, and readers do not know of them, strengths are false everywhere."""
-    columns, privacy = _REAL | _WHOLE, {"release": "copula", "unit": "row", "mu": 1.5}
+    columns, privacy = _REAL | _WHOLE, {"scale": "scores", "unit": "row", "mu": 1.5}
     assert not make(columns, **privacy).tally.above(ROUNDING)
     honest = two_round.share_out
 

@@ -90,8 +90,8 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "two rounds": ("v w y", _covariance("two-round")),
     "two rounds of mixed columns": (CODED, _covariance("two-round")),
     "two rounds of entities": ("v w y", _covariance("two-round", FOUR_ROWS)),
-    "scores": ("v w y", {"release": "copula", "mu": 1.0}),
-    "scores of mixed columns": ("pay grade town", {"release": "copula", "mu": 1.0}),
+    "scores": ("v w y", {"scale": "scores", "mu": 1.0}),
+    "scores of mixed columns": ("pay grade town", {"scale": "scores", "mu": 1.0}),
 }
 QUICK = {"changes"}
 SLOW = {"cells", "entities", "a point", "categories", "gaps", "mixed rows", "gaussian", "laplace", "wishart"}
@@ -186,7 +186,6 @@ BY_SUITE = {  # which an audit cannot see
     "one column's histogram has no noise": OF_NOISE,
     "centers are chosen with 0.9 of their noise": OF_CHOICES,
     "scales are chosen with 0.9 of their noise": OF_CHOICES,
-    "the clip is chosen with 0.9 of its noise": OF_CHOICES,
     "radii are chosen with 0.9 of their noise": OF_CHOICES,
     "the bounds search ignores the entity cap": (
         "unit/publisher/release/test_found_bounds.py::test_bounds_are_found_in_what_the_cap_leaves"

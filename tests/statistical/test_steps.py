@@ -23,7 +23,7 @@ BY_STEPS = {  # kind of columns: faults that show on them
         "a value moves the score of a center by two",
         "a value moves the score of a scale by two",
         "the search's epsilon is a tenth larger than stated",
-        "a row moves the scores of clip and radii by two",
+        "a row moves the scores of radii by two",
         "radii are scored on both sides of the target",
         "a scale is floored by what is nearest to true ties",
         "a value moves its rank among the others by two",
@@ -31,7 +31,6 @@ BY_STEPS = {  # kind of columns: faults that show on them
         "the lengths have half their sensitivity",
         "both rounds have the sensitivity of added rows",
         "gaps of two rounds stand at the batch's mean",
-        "the best clip is used, not the drawn one",
         "the second round is centered at the exact mean",
     ],
     "scores": [

@@ -67,6 +67,7 @@ def two_rounds(p: int, mu: float = 1.0, max_rows: int = 1, kind: str = "found") 
         places=places,
         most_cells=1 << 10,
         columns=COUNTED if kind == "scores" else (),
+        scored=frozenset({"a", "d"}),
     )
 
 

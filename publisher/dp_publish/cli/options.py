@@ -87,10 +87,10 @@ def policy_options(command: F) -> F:
     )
     scale = option(
         "--scale",
-        applies=[_COVARIANCE],
+        applies=ALWAYS,
         callback=_scale_of,
         metavar="NAME",
-        help="Covariance release: tell links of values (raw), of normal scores (scores) or either by column (auto); or "
+        help="Tell links of values (raw), of normal scores (scores) or either by column (auto); or "
         "columns for scores, with commas between.",
     )
     release, unit = (

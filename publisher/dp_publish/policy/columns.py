@@ -204,6 +204,9 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         return entry.model_copy(update={"kind": "integer"}) if whole else entry
     kind = "integer" if entry.holds.is_truth else entry.kind
     bounds = own.bounds if own.bounds is not None else (0.0, 1.0)
+    is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
+    if privacy.is_moments and name in table.booleans and is_plain:
+        return entry.model_copy(update={"kind": "boolean", "levels": ["false", "true"], "bounds": None})
     return entry.model_copy(update={"kind": kind, "bounds": bounds})
 
 

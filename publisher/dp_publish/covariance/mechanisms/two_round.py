@@ -223,7 +223,8 @@ class TwoRound(Mechanism):
 
     def has_margins(self, n_rows: int) -> bool:
         """Return whether there are histograms: where scores are asked for, or rows are enough for them."""
-        return bool(self.scored) or n_rows * self.row_mu >= _LEAST_ROWS * len(self.places)
+        enough = n_rows * self.row_mu >= _LEAST_ROWS * len(self.places)
+        return bool(self.columns) and (bool(self.scored) or enough)
 
     def _known_places(self, n_rows: int) -> tuple[Place, ...]:
         return places_of_whole(self.columns, self.places) if self.has_margins(n_rows) else self.places

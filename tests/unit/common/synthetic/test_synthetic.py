@@ -49,9 +49,9 @@ def raw_table() -> pd.DataFrame:
     )
 
 
-def policy_for(release: str) -> Policy:
+def policy_for(**how: str) -> Policy:
     """Return a policy for that table."""
-    return make_policy({"kids": [0, 12]}, LEVELS, unit="row", mu=6.0, release=release)
+    return make_policy({"kids": [0, 12]}, LEVELS, unit="row", mu=6.0, **how)
 
 
 _made = dict[str, bytes]()
@@ -62,7 +62,7 @@ def path(tmp_path_factory: pytest.TempPathFactory, key: Ed25519PrivateKey) -> Pa
     """Publish that table by normal scores, once for all tests of this file."""
     out = tmp_path_factory.mktemp("copula") / "t.bundle.tar"
     if not _made:
-        publish(raw_table(), policy_for("copula"), out=out, key=key)
+        publish(raw_table(), policy_for(scale="scores"), out=out, key=key)
         _made["t"] = out.read_bytes()
     out.write_bytes(_made["t"])
     return out
@@ -203,7 +203,7 @@ def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     rng = np.random.default_rng(0)
     amount = np.where(rng.random(N) < 0.66, 0.0, rng.lognormal(2, 1, N))
     table = pd.DataFrame({"amount": amount, "other": rng.normal(size=N)})
-    publish(table, make_policy({}, unit="row", mu=3.0, release="copula"), out=tmp_path / "t.tar", key=key)
+    publish(table, make_policy({}, unit="row", mu=3.0, scale="scores"), out=tmp_path / "t.tar", key=key)
     with opened(tmp_path / "t.tar") as bundle:
         write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
     found = pd.read_parquet(tmp_path / "s.parquet")["amount"]

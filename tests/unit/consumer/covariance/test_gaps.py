@@ -32,7 +32,7 @@ N_ROWS = 6000
 KINDS: dict[str, tuple[dict[str, Any], list[float]]] = {
     "rows": ({"unit": "cell", "mu": 40.0}, [-10.0, 16.0]),
     "one sum": ({"unit": "row", "mu": 20.0, "release": "covariance", "mechanism": "gaussian"}, [-10.0, 16.0]),
-    "scores": ({"unit": "row", "mu": 5.0, "release": "copula"}, [-60.0, 90.0]),
+    "scores": ({"unit": "row", "mu": 5.0, "scale": "scores"}, [-60.0, 90.0]),
     "two rounds": ({"unit": "row", "mu": 5.0, "release": "covariance"}, [-60.0, 90.0]),
 }
 

@@ -42,7 +42,7 @@ def policy(name: str = "d", **columns: dict[str, Any]) -> Policy:
     """Return a policy of normal scores at mu = 1."""
     said = {name: kind for name, (_, kind) in COLUMNS.items()} | columns
     return Policy.model_validate(
-        {"dataset": {"name": name}, "privacy": {"release": "copula", "mu": 1.0}, "columns": said}
+        {"dataset": {"name": name}, "privacy": {"scale": "scores", "mu": 1.0}, "columns": said}
     )
 
 
@@ -77,17 +77,19 @@ def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKe
     table = rows(np.random.default_rng(8), 1000)
     words = table.assign(fifth=np.where(table["fifth"] > 0, "yes", "no"))
     said = policy("words", fifth={"kind": "boolean", "levels": ["no", "yes"]})
-    values = said.model_copy(update={"privacy": said.privacy.model_copy(update={"release": "covariance"})})
-    paths = [tmp_path / f"{name}.tar" for name in ("scores", "words", "values")]
-    for place, (one, how) in enumerate([(table, policy("scores")), (words, said), (words, values)]):
+    scales = [said.privacy.model_copy(update={"scale": scale}) for scale in ("raw", ("normal",))]
+    values, either = (said.model_copy(update={"privacy": privacy}) for privacy in scales)
+    paths = [tmp_path / f"{name}.tar" for name in ("scores", "words", "values", "either")]
+    for place, (one, how) in enumerate([(table, policy("scores")), (words, said), (words, values), (words, either)]):
         publish(one, how, out=paths[place], key=key)
     with ExitStack() as opened:
-        scores, levels, plain = (opened.enter_context(open_bundle(path)) for path in paths)
+        scores, levels, plain, both = (opened.enter_context(open_bundle(path)) for path in paths)
         assert "'fifth' have few values" in bundle_sources([scores])[1][0]
         with pytest.raises(SchemaError, match="histograms of fifth"):
             learn_graph([scores, levels])
         with pytest.raises(SchemaError, match=r"scores.tar and values in .*values.tar"):
             compare_networks([plain, scores])
+        assert bundle_sources([plain, both])[1][0].endswith("as values in others is left out: normal")
 
 
 @pytest.mark.slow

@@ -49,21 +49,6 @@ def planned(tmp_path: Path, command: Run) -> Callable[..., Any]:
     return plan
 
 
-def test_a_plan_says_what_long_tails_would_leave(planned: Callable[..., Any]) -> None:
-    """Where the spread is assumed, narrower values are forecast as well, as they are with that spread in the policy."""
-    policy = '[privacy]\nmu = 5\n[columns."*"]\nbounds = [0, 1]\n'
-    table: dict[str, Any] = {"names": "abcd", "n_rows": 50_000}
-    text, document = planned(policy, **table), planned(policy, "--json", **table)
-    said = planned(f"{policy}spread = 0.05\n", "--json", **table)
-    own = next(row for row in said["forecast"] if row["mu"] == pytest.approx(5.0))
-
-    assert own["seen_in_rows"] is None
-    assert f"if standard deviations are 0.05 of the width, nothing from rows and {own['seen_in_moments']:.2g}" in text
-    assert [row["spread"] for row in document["forecast_if_narrower"]] == [0.05, 0.02]
-    assert document["forecast_if_narrower"][0]["error_in_moments"] == pytest.approx(own["error_in_moments"])
-    assert said["forecast_if_narrower"] == []
-
-
 def test_a_plan_says_where_two_rounds_miss_columns(planned: Callable[..., Any]) -> None:
     """With wide bounds and few rows the plan tells how likely a column is missed, and what would do."""
     policy = '[privacy]\nmu = 1\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\nspread = 0.0002\n'
@@ -106,13 +91,6 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
     text = unfolded(command("dp-publish", "plan", people, "--unit", "cell").stdout)
 
     assert "Not forecast: mu = 50, where a release would be refused (column 'visits'" in text
-
-
-def test_a_plan_of_normal_scores_names_them(planned: Callable[..., Any]) -> None:
-    """It does not speak of a covariance release, which the policy does not ask for."""
-    text = planned('[privacy]\nrelease = "copula"\nmu = 1.0\n[columns."*"]\nbounds = [0, 1]\n', n_rows=5000)
-    assert "in the release of normal scores" in text
-    assert "covariance" not in text
 
 
 def test_second_moments_are_planned_where_rows_do_not_go(planned: Callable[..., Any]) -> None:

@@ -149,7 +149,7 @@ def test_truth_values_have_bounds_0_and_1() -> None:
     }
     kinds, _ = choose_columns(table, resolved)
     assert kinds == {"a": "continuous", "said": "integer", "b": "integer", "own": "integer"}
-    scores = said_of({"own": {"bounds": [0, 2]}}, mu=1.0, release="copula")
+    scores = said_of({"own": {"bounds": [0, 2]}}, mu=1.0, scale="scores")
     for found in (resolve(table, scores)[1], resolve(*resolve(table, scores))[1]):
         assert [(source.name, source.kind, source.levels) for source in found.sources] == [
             ("b", "boolean", ("false", "true"))

@@ -17,12 +17,13 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.margins import (
     MOST_WHOLE,
+    Described,
     MarginCounts,
     RawColumn,
     counts_of,
+    describe_columns,
     empty_margins,
     places_of_whole,
-    score_columns,
 )
 from dp_publish.covariance.two_rounds.places import Place
 
@@ -116,13 +117,19 @@ def test_cells_of_any_place_are_finite(place: Place, center: float, scale: float
     assert len(margin.counts) == len(margin.edges) + 1
 
 
+def describe(margins: Any, noisy: Any, n_rows: int, sigma: float, scored: Any = None) -> Described:
+    """Return what noisy counts make of the columns, with a least clip of two scales."""
+    places = places_of_whole(COLUMNS, PLACES)
+    return describe_columns(COLUMNS, places, margins, (CENTERS, SCALES), noisy, n_rows, sigma, 2.0, scored)
+
+
 def test_scores_rise_and_lie_between_their_ends() -> None:
     """Scores of noisy counts never fall along the cells; ends, means and deviations are theirs, and all are finite."""
     rng, margins = np.random.default_rng(3), cells(9.0, 10**4)
     n_counts = sum(len(margin.counts) for margin in margins)
     for scale in (3.0, 1000.0, 0.0):
         noisy = np.rint(rng.normal(0.0, scale, n_counts)).astype(np.int64)
-        scored = score_columns(COLUMNS, margins, noisy, 10**4, scale or 1.0, len(PLACES))
+        scored = describe(margins, noisy, 10**4, scale or 1.0, {each.name for each in COLUMNS})
         assert set(scored.maps) == {0, 1, 5}
         for place, scores in scored.maps.items():
             assert (np.diff(scores.scores) >= 0).all()
@@ -137,8 +144,8 @@ def test_scores_rise_and_lie_between_their_ends() -> None:
 def scored_mechanism(mu: float = 1.0) -> TwoRound:
     """Return the mechanism for these columns."""
     scaling = scaling_for([(place.low, place.high) for place in PLACES])
-    places = places_of_whole(COLUMNS, PLACES)
-    return TwoRound(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), places=places, columns=COLUMNS)
+    every = frozenset(each.name for each in COLUMNS)
+    return TwoRound(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), places=PLACES, columns=COLUMNS, scored=every)
 
 
 def test_a_row_becomes_the_same_in_every_pass() -> None:
@@ -152,16 +159,50 @@ def test_a_row_becomes_the_same_in_every_pass() -> None:
     for other in others:
         assert (one.matrix == other.matrix).all()
         assert (one.earlier.moments.matrix == other.earlier.moments.matrix).all()
-        pairs = zip(one.earlier.scored.margins, other.earlier.scored.margins, strict=True)
+        pairs = zip(one.earlier.described.margins, other.earlier.described.margins, strict=True)
         assert all((own.counts == others.counts).all() for own, others in pairs)
 
 
 @pytest.mark.parametrize(
-    ("n_columns", "mu", "instead"), [(1, 1.0, "rows"), (2049, 1.0, "covariance"), (3, 1e-4, "covariance")]
+    ("n_columns", "mu", "instead"),
+    [(1, 1.0, 'release = "rows"'), (2049, 1.0, 'mechanism = "gaussian"'), (3, 1e-4, 'mechanism = "gaussian"')],
 )
 def test_no_other_mechanism_takes_its_place(n_columns: int, mu: float, instead: str) -> None:
     """Where two rounds are impossible, scores are refused before anything is paid for, with what to ask for instead."""
     columns = {f"x{place}": {"bounds": [0, 1]} for place in range(n_columns)}
-    document = {"dataset": {"name": "d"}, "privacy": {"release": "copula", "mu": mu}, "columns": columns}
-    with pytest.raises(PrivacyError, match=f'release = "{instead}"'):
+    document = {"dataset": {"name": "d"}, "privacy": {"scale": "scores", "mu": mu}, "columns": columns}
+    with pytest.raises(PrivacyError, match=instead):
         set_mechanism(Policy.model_validate(document), dict.fromkeys(columns, "continuous"), lambda: 10)
+
+
+def described(values: Any, *, whole: bool = False, scored: Any = (), most: float = 1e6) -> Described:
+    """Return what a nearly noiseless histogram makes of a column around 0, of scale 1."""
+    columns = (RawColumn("x", (0,)),)
+    places = (Place(0.0, 20.0, floor=0.5) if whole else Place(-most, most, 0.0, 1.0),)
+    margins = empty_margins(columns, places, np.zeros(1), np.ones(1), 5.0, len(values))
+    counts = MarginCounts(columns, margins)
+    counts.add(np.asarray(values, dtype=np.float64)[:, None])
+    found = np.zeros(1), np.ones(1)
+    return describe_columns(columns, places, margins, found, counts.flat, len(values), 0.3, 2.0, scored)
+
+
+def test_column_is_clipped_where_counts_stand_out_no_more() -> None:
+    """Rare values that are far out are kept, one that is alone is not, and nothing is clipped beyond the bounds."""
+    values = np.random.default_rng(1).normal(0.0, 0.7, 2000)
+    rare, one = values.copy(), values.copy()
+    rare[:50], one[0] = 30.0, 30.0
+    assert described(values).clips == 2.0 * 1.25**3
+    assert 30.0 <= described(rare).clips < 30.0 * 1.25**4
+    assert described(rare, most=1.5).clips == 1.5
+    assert described(one).clips < 5.0
+
+
+def test_scores_are_for_many_values_far_from_normal() -> None:
+    """Long tails and skewed columns have scores; normal ones, and those of few values, whatever their shape, do not."""
+    rng = np.random.default_rng(2)
+    for values in (np.exp(rng.normal(size=5000)), rng.standard_t(2, 5000)):
+        assert described(values, scored=None).maps
+    for values in (rng.normal(size=5000), rng.uniform(-1.0, 1.0, 5000)):
+        assert not described(values, scored=None).maps
+    for values in (rng.random(5000) < 0.1, rng.poisson(0.5, 5000)):
+        assert not described(values, whole=True, scored=None).maps

@@ -12,7 +12,6 @@ from dp_publish.covariance.two_rounds import sums as module
 from dp_publish.covariance.two_rounds.places import Place, PlaceCounts
 from dp_publish.covariance.two_rounds.rows import RoundMap, round_transform, whiten
 from dp_publish.covariance.two_rounds.shares import (
-    ClipSearch,
     StepShares,
     radii,
     radius_search,
@@ -29,20 +28,17 @@ from dp_publish.sampling.places import center_scores
 @pytest.mark.parametrize(("mu", "n", "p"), [(1e-4, 10**9, 2), (1.0, 178, 13), (50.0, 1, 2000)])
 @pytest.mark.parametrize("with_margins", [False, True])
 def test_steps_cost_what_was_given_and_no_more(mu: float, n: int, p: int, with_margins: bool) -> None:
-    """The steps' mu, composed as the root of the sum of squares, is the whole up to rounding, and never above it.
-
-    A tenth of mu squared and more goes to histograms, if there are any, and then none to clips.
-    """
+    """The steps' mu, composed as the root of the sum of squares, is the whole up to rounding, and never above it."""
     for searched, everywhere in ((0, 0), (1, 0), (p, p // 2)):
         shares = share_out(mu, n, p, searched, everywhere, with_margins=with_margins)
         steps = [shares.choice] * 2 + [shares.lengths, shares.first, shares.second]
         steps += [shares.place] * shares.n_places + [shares.range] * shares.n_ranges
-        steps += [shares.margins] if with_margins else [shares.clip] * p
+        steps += [shares.margins] * with_margins
         composed = math.sqrt(math.fsum(step * step for step in steps))
         assert mu * (1 - 1e-9) < composed <= mu
         assert shares.total == pytest.approx(composed)
         assert min(steps) > 0
-        assert not with_margins or (shares.clip == 0.0 and 0.1 <= (shares.margins / mu) ** 2 * (1 + 1e-9) < 0.35)
+        assert (shares.margins / mu) ** 2 == pytest.approx(0.12 * with_margins)
 
 
 def test_small_tables_pay_more_for_their_places() -> None:
@@ -62,11 +58,14 @@ def _share_of_places(shares: StepShares) -> float:
 def scales_of(values: NDArray[np.float64], n_columns: int, draws: int) -> NDArray[np.float64]:
     """Return the scales found of some columns without bounds, among so many, in releases at mu = 1."""
     n, p = values.shape
-    counts, shares, found = PlaceCounts((Place(),) * p, 1 << 13), share_out(1.0, n, n_columns, n_columns, n_columns), []
+    places, shares, found = (Place(),) * p, share_out(1.0, n, n_columns, n_columns, n_columns), []
+    counts = PlaceCounts(places, 1 << 13)
     counts.add(values)
     for draw in range(draws):
         rng = insecure_keystream(draw)
-        found.append(counts.find(shares.place, shares.range, lambda step, counted, rng=rng: step.draw(counted, rng))[1])
+        found.append(
+            counts.find(places, shares.place, shares.range, lambda step, counted, rng=rng: step.draw(counted, rng))[1]
+        )
     return np.array(found)
 
 
@@ -79,28 +78,6 @@ def test_columns_of_zeros_keep_what_is_beside_them(zeros: float) -> None:
 
     assert found.min() >= 0.5
     assert found.max() < 100.0
-
-
-def _clip_of(values: np.ndarray, place: Place, mu: float = 5.0, least: float = 2.0) -> float:
-    """Return the clip that is chosen for a column, in scales."""
-    counts, rng = PlaceCounts((place, place)), insecure_keystream(1)
-    counts.add(np.stack([values, values]).T)
-    center, scale = np.full(2, place.center), np.full(2, place.scale)
-    search = ClipSearch(ExponentialMechanism(mu, one_sided=True), least, 2.0)
-    found = counts.find_clips(center, scale, search, lambda step, scores: step.draw(scores, rng))
-    return float(found[0])
-
-
-def test_column_is_clipped_where_few_of_its_values_are() -> None:
-    """Rare values that are far out are kept, a value that is alone is not, and nothing is clipped beyond the bounds."""
-    values = np.random.default_rng(1).uniform(-1.0, 1.0, 1000)
-    rare, one = values.copy(), values.copy()
-    rare[:50], one[0] = 30.0, 30.0
-
-    assert _clip_of(values, Place(-100.0, 100.0, 0.0, 1.0)) == 2.0
-    assert 30.0 <= _clip_of(rare, Place(-100.0, 100.0, 0.0, 1.0)) < 30.0 * 1.25**3
-    assert _clip_of(one, Place(-100.0, 100.0, 0.0, 1.0), mu=0.5) == 2.0
-    assert _clip_of(rare, Place(-1.5, 1.5, 0.0, 1.0)) == 1.5
 
 
 def test_choice_comes_near_its_target() -> None:

@@ -41,7 +41,7 @@ from dp_publish.sampling.keystream import insecure_keystream
 BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
 MIXED = BOUNDED | {"level": {"kind": "category", "categories": LEVELS}}
 CASES = {
-    "two rounds": policy_for(BOUNDED, release="copula", mu=2.0),
+    "two rounds": policy_for(BOUNDED, scale="scores", mu=2.0),
     "levels": policy_for(MIXED, release="covariance", mechanism="gaussian", mu=1.0),
     "found bounds": policy_for({"x": {"missing": "midpoint"}, "y": {}}, mu=4.0),
 }
