@@ -259,7 +259,7 @@ class Bundle:
 
         self._require_moments()
         if MARGINS_NAME not in self.members:
-            raise BundleFormatError("this bundle has no histograms")
+            raise BundleFormatError("this release has no histograms")
         with self.open(MARGINS_NAME) as file:
             return read_margins(file, self.release)
 

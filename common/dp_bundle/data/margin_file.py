@@ -103,7 +103,7 @@ def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
     """
     stated = release.margins
     if stated is None:
-        raise BundleFormatError("this bundle has no histograms")
+        raise BundleFormatError("this release has no histograms")
     columns = {column.source_name: column for column in reversed(release.columns)}
     names, sources = [*reversed(columns)], {source.columns[0]: source for source in release.sources}
     levels = [level for source in release.sources for level in source.levels]
