@@ -1,13 +1,13 @@
 """Coverage, bias and false discoveries of whole releases, by what their columns are like.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/families.py covariance|copula [--draws 100] [--families ...]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/families.py auto|raw|scores [--draws 100] [--families ...]
         [--columns 10 30] [--rows 1000 10000] [--mu 1 3]
 
 Every draw publishes a new table and learns from the file, as the commands do. Its rows are functions of normal
 variables with about p/2 links of .3 and p/6 of .15, along a chain.
-What is estimated is, exactly: of `covariance`, the partial correlations of the columns; of `copula`, those of the
-normal variables, but of a column that stays as its scores (one with rare ones) those of the scores. Bounds are declared
-for whole numbers alone.
+What is estimated is, exactly: the partial correlations of columns that stand as values, of the normal variables behind
+those that stand as scores, and of scores that stay as they are (of a column with rare ones). Bounds are declared for
+whole numbers alone.
 
 For each cell: the share of 95 % intervals that hold the true value, of links and of all other pairs; for targets above
 .2, the mean of estimate less truth, in standard errors; false discoveries of the list at 5 %; draws without intervals.
@@ -134,7 +134,7 @@ def targets(bundle: Bundle, families: list[str], correlations: Floats, known: di
 
 
 def draw(
-    family: str, kind: str, sizes: tuple[int, int, float], seed: int, known: dict[Any, Floats]
+    family: str, scale: str, sizes: tuple[int, int, float], seed: int, known: dict[Any, Floats]
 ) -> dict[str, float]:
     """Publish a table and learn from it; return what is measured, without intervals nothing but that."""
     p, n_rows, mu = sizes
@@ -150,7 +150,7 @@ def draw(
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         os.environ["DPGRAPH_HOME"] = str(place / "home")
-        privacy = {"release": "copula" if kind == "copula" else "covariance", "unit": "row", "mu": mu}
+        privacy = {"scale": scale, "unit": "row", "mu": mu}
         policy = Policy.model_validate(
             {"dataset": {"name": f"{family} {seed}"}, "privacy": privacy, "columns": sections}
         )
@@ -182,7 +182,7 @@ def draw(
 def main() -> None:
     """Print a line for each cell."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["covariance", "copula"])
+    parser.add_argument("scale", choices=["auto", "raw", "scores"])
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--families", nargs="*", default=[*FAMILIES, "mixed"])
     parser.add_argument("--columns", nargs="*", type=int, default=[10, 30])
@@ -198,7 +198,7 @@ def main() -> None:
     for family in given.families:
         for sizes in ((p, n, mu) for p in given.columns for n in given.rows for mu in given.mu):
             try:
-                found = pd.DataFrame([draw(family, given.kind, sizes, seed, known) for seed in range(given.draws)])
+                found = pd.DataFrame([draw(family, given.scale, sizes, seed, known) for seed in range(given.draws)])
             except DpGraphError as error:
                 print(f"{family:12}{sizes[0]:4}{sizes[1]:7}{sizes[2]:4g}   {error}"[:150], flush=True)
                 continue

@@ -1,4 +1,4 @@
-"""Synthetic rows of a release by normal scores against those of MST and AIM: correlations, margins, and a model.
+"""Synthetic rows of a release of normal scores against those of MST and AIM: correlations, margins, and a model.
 
 python benchmarks/synthetic.py [--peers PYTHON] [--mu 1 3] [--seeds 3] [--tables NAME ...] [--methods mst mst-tree aim]
 
@@ -137,7 +137,7 @@ def ours(table: Table, mu: float, seed: int, n_rows: int) -> tuple[pd.DataFrame,
     policy = Policy.model_validate(
         {
             "dataset": {"name": table.name},
-            "privacy": {"release": "copula", "unit": "row", "mu": mu},
+            "privacy": {"scale": "scores", "unit": "row", "mu": mu},
             "columns": {name: table.section(name) for name in table.rows},
         }
     )

@@ -60,10 +60,11 @@ MEANINGS = {
     "dataset.spatial": "the places that the data are about",
     "dataset.software_url": "where researchers find dpgraph, its source release: the bundle's README says so",
     "dataset.related": "other works, by DOI or address: the dataset IsDerivedFrom, IsDescribedBy ... them",
-    "privacy.release": "noisy rows, noisy second moments of the columns, or those of normal scores with a histogram of "
-    "each column",
+    "privacy.release": "noisy rows, or noisy second moments of the columns and, of enough rows, a histogram of each",
     "privacy.mechanism": "of a covariance release; auto takes the one of the smallest expected error",
     "privacy.neighbours": "of a covariance release: whether one row is replaced, or comes or goes",
+    "privacy.scale": "of two rounds: whether links are those of values or of normal scores; auto, as where it is not "
+    "given, decides by each column's histogram",
     "privacy.unit": "what one person contributes, and what is protected",
     "privacy.mu": "Gaussian differential privacy",
     "privacy.epsilon": "with delta; alone it is a pure guarantee, of a covariance release",

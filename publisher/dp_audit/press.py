@@ -47,7 +47,7 @@ class Published:
         Where a covariance was released in two rounds, the noisy matrix of the first, and what the second multiplied its
         rows by.
     margins : tuple of Margin
-        The histograms, of a release by normal scores.
+        The histograms, if there are any.
     """
 
     release: Release

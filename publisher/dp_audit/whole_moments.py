@@ -14,9 +14,9 @@ guesses it by the likelihood ratio of the stated noise around the sums of either
 
 The exact sums are computed here from what a release states: raw values are clipped, standardised, transformed and
 shortened in plain floating-point arithmetic, as the format says it of bounds, standards, column clip, transform and
-radius. That differs from the release's integers by far less than the noise. Of a release by normal scores, rows are
-counted first, by comparing each with every end of a cell. How far a row of that radius may move the sums is what
-readers check of every manifest against its noise (`SecondMoments.check_guarantee`), as that entries are on its grid.
+radius. That differs from the release's integers by far less than the noise. For histograms, rows are counted by
+comparing each with every end of a cell. How far a row of that radius may move the sums is what readers check of every
+manifest against its noise (`SecondMoments.check_guarantee`), as that entries are on its grid.
 
 What was chosen privately in two rounds is taken as it was stated: the attack makes no use of it.
 

@@ -65,7 +65,7 @@ TABLES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: survey(3000).assign(visited=lambda f: pd.to_datetime(f["visited"])).to_parquet(path),
         "(for 10 of the table)",
     ),
-    "likert.csv": (lambda path: likert(1500).to_csv(path, index=False), "second moments of 1"),
+    "likert.csv": (lambda path: likert(1500).to_csv(path, index=False), "go together (second moments), over 1"),
     "word.csv": (lambda path: survey(3000)[["region"]].to_csv(path, index=False), "3000 rows, 4 columns"),
     "few.csv": (lambda path: survey(100).to_csv(path, index=False), ""),
 }

@@ -177,7 +177,7 @@ def _named(columns: Sequence[str]) -> str:
 class MissingValuesError(DataError):
     """Cells without a value in a column whose policy refuses them, or in the column that names entities.
 
-    The remedies depend on whether rows are released or second moments (`of_moments`), of normal scores (`of_scores`) or
+    The remedies depend on whether rows are released or second moments (`of_moments`), with a scale (`of_scores`) or
     not, and on whether the column is a category (`has_levels`). Of a text file, a row of nobody has its `line`.
     """
 

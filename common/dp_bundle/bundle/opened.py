@@ -243,7 +243,7 @@ class Bundle:
         return self._matrix(TRANSFORM_NAME)
 
     def margins(self) -> tuple[Margin, ...]:
-        """Return the histograms of a release by normal scores.
+        """Return the histograms of the raw columns.
 
         Returns
         -------
@@ -253,13 +253,13 @@ class Bundle:
         Raises
         ------
         BundleFormatError
-            It is another release, or its data are not what the manifest says.
+            It has none, or its data are not what the manifest says.
         """
         from dp_bundle.data.margin_file import read_margins
 
         self._require_moments()
         if MARGINS_NAME not in self.members:
-            raise BundleFormatError("this bundle has no histograms: it is no release by normal scores")
+            raise BundleFormatError("this release has no histograms")
         with self.open(MARGINS_NAME) as file:
             return read_margins(file, self.release)
 

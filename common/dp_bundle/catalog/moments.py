@@ -42,8 +42,8 @@ def survey_moments(bundle: Bundle) -> Facts | None:
     -------
     dict
         `map`, the first columns with correlations and errors; `pairs`, those that are surest; `worth`, and `notes` on
-        columns on another scale; `graph` for few columns; `histograms`, of a release by normal scores, with `more` on
-        those that are not drawn. `why` says what could not be learned, or nothing.
+        columns on another scale; `graph` for few columns; `histograms`, if it has any, with `more` on those that
+        are not drawn. `why` says what could not be learned, or nothing.
 
     Raises
     ------

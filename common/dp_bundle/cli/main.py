@@ -337,8 +337,8 @@ def synthesize(
     """Draw synthetic rows from a verified bundle, at no further cost of privacy.
 
     Rows keep the distribution of each column and the correlations of all pairs, and nothing else: NAME.synthetic.json
-    says how well, as measured on them. Most releases of second moments have histograms; from any other, numbers are taken for
-    normal. The same seed gives the same rows, and is no secret.
+    says how well, as measured on them. Most releases of second moments have histograms; from any other, numbers are
+    taken for normal. The same seed gives the same rows, and is no secret.
 
     \b
     Example:

@@ -81,7 +81,7 @@ def margin_table(margins: Sequence[Margin]) -> pa.Table:
 
 
 def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
-    """Return the histograms of a release by normal scores, after checking them against the manifest.
+    """Return the histograms of the raw columns, after checking them against the manifest.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
     """
     stated = release.margins
     if stated is None:
-        raise BundleFormatError("this bundle has no histograms: it is no release by normal scores")
+        raise BundleFormatError("this release has no histograms")
     columns = {column.source_name: column for column in reversed(release.columns)}
     names, sources = [*reversed(columns)], {source.columns[0]: source for source in release.sources}
     levels = [level for source in release.sources for level in source.levels]

@@ -82,8 +82,8 @@ def describe_scale(columns: Sequence[Column]) -> list[str]:
     others = " with them" if any(column.has_values and column.block is None for column in columns) else ""
     return [
         f"In the matrices, values of {_named(scored)} stand as normal scores: the standard normal quantile of the "
-        f"middle rank of their cell in the column's histogram. Correlations and links{others} are between scores, which "
-        "keep who is above whom, and not by how much."
+        f"middle rank of their cell in the column's histogram. Correlations and links{others} are between scores, "
+        "which keep who is above whom, and not by how much."
     ]
 
 
@@ -214,8 +214,8 @@ def _describe_rounds(
         "Round 2: a row is (B u, c) with u from the centers and scales of round 2 and the symmetric matrix B of "
         f"{TRANSFORM_NAME}, shortened to a length of {moments.radius:.6g}, and c = {moments.constant:g}; "
         f"{moments.noise.label} noise of {_size_of_noise(moments)}.",
-        f"Rows{',' if ' and ' in what else ' and'} {what} far from the center were shortened, so that variances come out low; correlations are what "
-        "this release is for.",
+        f"Rows{',' if ' and ' in what else ' and'} {what} far from the center were shortened, so that variances come "
+        "out low; correlations are what this release is for.",
     ]
 
 

@@ -172,8 +172,8 @@ class Column(Model):
     (`drop`), or they took the middle of the bounds, in two rounds the center of the first standard, and the column
     behind this one is 1 there, and 0 elsewhere (`indicator`).
     `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
-    found by private quantiles, or is the mean and the deviation by the histogram (`margins`), and the second follows from
-    the first round.
+    found by private quantiles, or is the mean and the deviation by the histogram (`margins`), and the second follows
+    from the first round.
     `block` names the raw table's column where several are published for it: one for each level of a category, or a
     number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
     where that is the unit of privacy.

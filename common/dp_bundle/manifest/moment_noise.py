@@ -96,8 +96,8 @@ class SecondMoments(NoisyMatrix):
     off-diagonal entries.
 
     Of a `two-round` release, this describes the final round. The `first_round` has a matrix of its own, and z is that
-    of `two_rounds`, after values were clipped to `column_clip` scales about their centers. With `margins`, there
-    is a histogram of each column, and the values of some may have been replaced by normal scores before all else.
+    of `two_rounds`, after values were clipped to `column_clip` scales about their centers. With `margins`, there is
+    a histogram of each column, and the values of some may have been replaced by normal scores before all else.
     """
 
     mechanism: Literal["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors"]

@@ -1,4 +1,4 @@
-"""Pictures of histograms, by normal scores or of levels replaced at random: plain drawings, which need no script."""
+"""Pictures of histograms, of second moments or of levels replaced at random: plain drawings, which need no script."""
 
 import math
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ def behind_scores(
     Parameters
     ----------
     bundle : Bundle
-        A release by normal scores.
+        A release with columns of scores.
     columns : sequence of Column
         Its columns, in the order of the covariance.
     released : ReleasedCovariance
@@ -130,7 +130,7 @@ def require_one_scale(bundles: Sequence[Bundle], done: str, among: Collection[st
     Parameters
     ----------
     bundles : sequence of Bundle
-        Releases by normal scores of the same columns; the first is the one that others are held against.
+        Releases of the same columns, of which some are scores; the first is the one that others are held against.
     done : str
         As in `bundle_source`. Pooled releases need distributions that agree in all columns, others in those that stay
         as their scores: correlations of these depend on the distributions.

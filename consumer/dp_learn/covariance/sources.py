@@ -243,7 +243,7 @@ def _change_released(
     forms, shift, rest = leave_out_gaps(mean, released.debiased, gaps)
     noise, debiased, nothing = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(forms))
     on_rows = nothing
-    if isinstance(noise, NoiseAndRest):  # of normal scores, whose gaps' indicators have no rest
+    if isinstance(noise, NoiseAndRest):  # with normal scores, where gaps' indicators have no rest
         on_rows, noise = forms**2 @ noise.rest.noise_variance, noise.noise
     if isinstance(noise, OneRound | TwoRounds):
         as_rows = NoisyCovariance(released.n_rows, debiased, on_rows, nothing, rest)

@@ -85,7 +85,7 @@ def learn_alternative(
     notes = [*of_gaps, *notes]
     if name in PREDICTING and any(column.transform is not None for column in bundles[0].release.columns):
         notes.append(
-            "coefficients are of normal scores, about standard deviations of a column's ranks, and not of its units"
+            "coefficients with columns of normal scores are in standard deviations of their ranks, not in their units"
         )
     pooled, location = keep_columns(pooled, kept), location[kept]
     drowned: tuple[str, ...] = ()

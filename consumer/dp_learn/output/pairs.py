@@ -112,8 +112,8 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
     -------
     dict of str to DataFrame
         margins.csv: column, level, low, high, the noisy count, the share of rows that follows from all counts of the
-        column, and ci_low and ci_high, its 95 % interval. quantiles.csv, of normal scores: column, quantity, estimate,
-        ci_low, ci_high.
+        column, and ci_low and ci_high, its 95 % interval. quantiles.csv, of second moments: column, quantity,
+        estimate, ci_low, ci_high.
     """
     variance, n_rows = release.margin_variance, release.n_rows
     if not margins:

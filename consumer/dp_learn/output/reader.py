@@ -22,7 +22,7 @@ from dp_learn.pipeline.memory import require_learnable
 def correlations(bundle: Bundle, *, of_scores: bool = False) -> Correlations:
     """Return the correlations of a verified bundle's columns without the noise's part, with their standard errors.
 
-    Two rounds are combined; rows are passed over twice. Of a release by normal scores they are those of the normal
+    Two rounds are combined; rows are passed over twice. Of columns of normal scores they are those of the normal
     variables behind the scores, or, with `of_scores`, of the scores.
 
     Raises

@@ -52,7 +52,7 @@ class Result:
     stability : Stability or None
         Of the graph, where it was asked for.
     histograms : tuple of Margin
-        Of a release by normal scores, or of levels replaced at random.
+        Of all columns, or of levels replaced at random.
     """
 
     bundles: Sequence[Bundle]

@@ -41,7 +41,7 @@ class Learned(learn.Learned):
     bundles : tuple of Bundle
         What it was learned from. A view needs nothing of them but what their manifests say, so that they may be closed.
     histograms : tuple of Margin
-        Those of a release by normal scores, or of levels replaced at random.
+        Those of all columns, or of levels replaced at random.
 
     Notes
     -----

@@ -85,8 +85,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
 
     A name with `*` (any letters) or `?` (any one letter) that is no column's is a pattern. Each entry of a column is
     taken from the most specific place that gives it: the column's own section, else the longest pattern that matches,
-    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others, and
-    by normal scores the levels false and true. A column that is not published keeps its own section alone.
+    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others. A
+    column that is not published keeps its own section alone.
 
     Parameters
     ----------

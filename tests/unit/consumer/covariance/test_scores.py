@@ -89,7 +89,7 @@ def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKe
             learn_graph([scores, levels])
         with pytest.raises(SchemaError, match=r"scores.tar and values in .*values.tar"):
             compare_networks([plain, scores])
-        assert bundle_sources([plain, both])[1][0].endswith("as values in others is left out: normal")
+        assert bundle_sources([plain, both])[1][0].endswith("as values in others is left out: 'normal'")
 
 
 @pytest.mark.slow
