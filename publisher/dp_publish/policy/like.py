@@ -42,7 +42,7 @@ def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:
     }
     if moments := release.second_moments:
         privacy |= {"mechanism": moments.mechanism, "neighbours": promise.neighbours}
-    if margins:
+    if moments and moments.first_round:
         privacy["scale"] = list(source_names([each for each in release.columns if each.transform])) or "raw"
 
     # of several columns that are published for one, the first says what a policy does

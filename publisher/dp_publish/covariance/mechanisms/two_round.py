@@ -185,7 +185,8 @@ class TwoRound(Mechanism):
         """Refuse a mu for one row outside [1e-3, 1e6], one column or too many, and rows that may come and go."""
         check_mu(self.row_mu)
         n_columns = self.scaling.n_features
-        other = 'mechanism = "gaussian"' if n_columns > 1 else 'release = "rows"'
+        without = " without scale" * (self.scored is not None)
+        other = f'mechanism = "gaussian"{without}' if n_columns > 1 else 'release = "rows"'
         if self.row_mu < _LEAST_MU:
             raise PrivacyError(
                 f"two rounds take a mu of at least {_LEAST_MU:g} for one row, not {self.row_mu:.6g}: give a weaker "

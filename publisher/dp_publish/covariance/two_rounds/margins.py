@@ -37,10 +37,7 @@ MOST_WHOLE = 64  # whole numbers that are counted one by one
 _LEAST_DEVIATION = 0.05  # of what a column becomes
 _NEXT_CLIP, _FARTHER = 1.25, 2  # times the one before it; and steps beyond the last counts that stand out
 _WINDOW, _STANDS_OUT, _STANDS_OUT_FAR = 3, 2.5, 5.0  # steps whose counts are summed; their standard deviations
-_STRAIGHT, _SHOWN = (
-    0.9,
-    0.95,
-)  # of the variance: what a line explains of scores, and what cells show of a normal variable
+_STRAIGHT, _SHOWN = 0.92, 0.9  # of a variance: what a line explains of scores, and these show of a normal variable
 _PARTS, _MOST_GUIDES = 2048, 2048  # of a guide to cells, and such guides that are kept
 
 
@@ -203,7 +200,7 @@ def describe_columns(
     least_clip : float
         In scales.
     scored : collection of str or None
-        The raw columns whose links are told by scores; by default those that `suits_scores`.
+        The raw columns whose links are told by scores; by default those that `suits_scores` holds of.
     """
     ends = np.cumsum([len(margin.counts) for margin in empty])[:-1]
     margins = [replace(margin, counts=own) for margin, own in zip(empty, np.split(noisy, ends), strict=True)]
@@ -226,7 +223,8 @@ def describe_columns(
             centers[first], scales[first] = mean_and_deviation(values, filled)
             scales[first] = max(scales[first], _LEAST_DEVIATION)
         limit = _clip(margin, centers[first], scales[first], least_clip, sigma)
-        within = np.clip(values, centers[first] - limit * scales[first], centers[first] + limit * scales[first])
+        away = limit * _NEXT_CLIP**-_FARTHER * scales[first]
+        within = np.clip(values, centers[first] - away, centers[first] + away)
         if suits_scores(within, scores, filled) if scored is None else column.name in scored:
             maps[first] = Scores(margin.edges, scores)
             low[first], high[first] = scores[0], scores[-1]
@@ -247,7 +245,7 @@ def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
     Parameters
     ----------
     values, scores, shares : ndarray of float64, shape (m,)
-        Of its cells, values as they are clipped.
+        Of its cells, values pulled in to where counts stand out: so noise makes next to no normal column seem bent.
     """
     (mean, deviation), (score, shown) = mean_and_deviation(values, shares), mean_and_deviation(scores, shares)
     if not deviation or shown**2 <= _SHOWN:
