@@ -25,7 +25,7 @@ from typing import Any
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 MOST = {  # modules, of a release of each kind
     "rows": {"publish": 95, "learn": 95, "catalog": 60},
-    "covariance": {"publish": 105, "learn": 95, "catalog": 81},
+    "covariance": {"publish": 107, "learn": 95, "catalog": 86},
 }
 
 

@@ -66,7 +66,7 @@ def module(*names: str) -> Any:
 def fixed() -> Iterator[None]:
     """Fix everything that differs from run to run: bits, the clock, the digest of the code; and use one core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    draw, code = urandom(), module("dp_bundle.base.code", "dp_bundle.startup.code")
+    draw, code = urandom(), module("dp_publish.release.preparing", "dp_bundle.startup.code")
     with contextlib.ExitStack() as stack:
         for owner, name, fake in (
             (os, "urandom", draw),

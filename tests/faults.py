@@ -19,7 +19,7 @@ from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wisha
 from dp_publish.data import contribution_cap
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import parts
-from dp_publish.release import rows as rows_release
+from dp_publish.release import preparing as rows_release
 from dp_publish.rows import calibration, noise, private_bounds
 from dp_publish.rows import mechanism as rows
 from dp_publish.sampling import places

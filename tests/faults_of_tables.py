@@ -22,7 +22,7 @@ from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import columns
 from dp_publish.policy.model import Policy
 from dp_publish.release import parts
-from dp_publish.release import rows as rows_release
+from dp_publish.release import preparing as rows_release
 from dp_publish.rows import calibration, mechanism
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
 

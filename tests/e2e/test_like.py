@@ -8,7 +8,7 @@ from tests.conftest import Run
 from dp_bundle import open_bundle
 from dp_publish.covariance.two_rounds.shares import share_out
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.like import decisions_of
+from dp_publish.policy.file import decisions_of
 
 N = 2000  # rows of a half
 

@@ -28,7 +28,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError
 from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
-from dp_bundle.data.margin_file import margin_table
+from dp_bundle.data.margins import margin_table
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import describe_guarantee, describe_total

@@ -18,8 +18,8 @@ from dp_bundle.catalog.pages import describe_processing, page_beside
 from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, hugging_face_card, invenio_record, privacy_label
 from dp_bundle.portals.portal_json import datacite_document, dcat_dataset, schema_org_document
+from dp_bundle.portals.staging import ckan_package, dataverse_dataset, hugging_face_card, invenio_record, privacy_label
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document

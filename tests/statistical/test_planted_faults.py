@@ -249,7 +249,9 @@ def test_sound_releases_pass(name: str, tmp_path: Path) -> None:
     report = _audit(name, tmp_path)
     assert [f"{check.name}: {check.detail}" for check in report.findings] == []
     assert (report.mu_lower or 0.0) <= (report.stated_mu or 0.0)
-    if not {"release", "scale"} & {*POLICIES[name][1]} and (report.stated_mu or 0.0) >= 1.0:  # for which canaries are enough
+    if (
+        not {"release", "scale"} & {*POLICIES[name][1]} and (report.stated_mu or 0.0) >= 1.0
+    ):  # for which canaries are enough
         assert (report.mu_lower or 0.0) / (report.stated_mu or 1.0) > 0.5
 
 

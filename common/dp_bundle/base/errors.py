@@ -177,8 +177,8 @@ def _named(columns: Sequence[str]) -> str:
 class MissingValuesError(DataError):
     """Cells without a value in a column whose policy refuses them, or in the column that names entities.
 
-    The remedies depend on whether rows are released or second moments (`of_moments`), with a scale (`of_scores`) or
-    not, and on whether the column is a category (`has_levels`). Of a text file, a row of nobody has its `line`.
+    The remedies depend on whether rows are released or second moments (`of_moments`), and on whether
+    the column is a category (`has_levels`). Of a text file, a row of nobody has its `line`.
     """
 
     def __init__(
@@ -187,13 +187,12 @@ class MissingValuesError(DataError):
         *,
         names_entities: bool = False,
         of_moments: bool = False,
-        of_scores: bool = False,
         has_levels: bool = False,
         line: int | None = None,
     ) -> None:
         self.column = column
         known = "everybody then knows which rows have gaps"
-        known += ', unless neighbours = "add-remove"' if of_moments and not of_scores else ""
+        known += ', unless neighbours = "add-remove"' if of_moments else ""
         if has_levels:
             remedies = f'"category" for it in the policy, which makes a gap a level of its own, or "drop" ({known})'
         elif of_moments:

@@ -19,7 +19,7 @@ from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
-from dp_bundle.data.margin_file import margin_table
+from dp_bundle.data.margins import margin_table
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
 from dp_bundle.describe.sentences import describe_scale

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from dp_bundle.data.heaps import cell_ends, draw_in_tails, find_body, find_heaps
 from dp_bundle.data.latent import Steps, linear_coefficients, race_matrix, winners
+from dp_bundle.data.margin_summary import cell_ends, draw_in_tails, find_body, find_heaps
 from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores
 
 Places = NDArray[np.intp]

@@ -141,11 +141,10 @@ def find_shared(bundles: Sequence[Bundle], *, blocks: bool) -> tuple[dict[str, C
 
 def _mixed_scales(bundles: Sequence[Bundle]) -> list[str]:
     """Return the raw columns that stand as normal scores in some releases, and as values in others."""
-    scales: dict[str, set[bool]] = {}
-    for column in (column for bundle in bundles for column in bundle.release.columns):
-        if column.block is None or column.missing == "indicator":
-            scales.setdefault(column.source_name, set()).add(column.has_values)
-    return [name for name, found in scales.items() if len(found) > 1]
+    columns = [bundle.release.columns for bundle in bundles]
+    scored = [{column.source_name for column in own if not column.has_values} for own in columns]
+    every = [{column.source_name for column in own} for own in columns]
+    return sorted(scored[0].union(*scored).difference(scored[0].intersection(*scored)).intersection(*every))
 
 
 def share_columns(

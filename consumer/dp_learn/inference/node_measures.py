@@ -39,7 +39,7 @@ import numpy.typing as npt
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
-_AT_ONCE = 32  # draws
+_DRAWN_AT_ONCE = 32  # draws
 LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
 LARGEST_OPTIMISM = 0.05  # of log(1 - R^2) of a node that nothing explains
 LARGEST_OF_TWO_ROUNDS = 0.0075  # the part of the noise on second moments in two rounds, whose correlations it makes low
@@ -170,7 +170,7 @@ def draw_measures(model: FirstOrder, errors: Iterable[FloatArray], n_kept: int =
     unexplained, sums, squares = [], [], np.zeros(model.precision.shape)
     kept: list[FloatArray] = []
     remaining = iter(errors)
-    while batch := list(itertools.islice(remaining, _AT_ONCE)):
+    while batch := list(itertools.islice(remaining, _DRAWN_AT_ONCE)):
         drawn = model.covariance + np.array(batch)
         definite = [is_positive_definite(each) for each in drawn]
         shares = np.full((len(batch), len(at_model)), np.nan)

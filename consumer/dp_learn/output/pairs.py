@@ -120,8 +120,8 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
         return {}
     import pandas as pd
 
-    from dp_bundle.data.margin_file import margin_table
     from dp_bundle.data.margin_summary import cell_shares, summarize_margin  # which few results have
+    from dp_bundle.data.margins import margin_table
 
     cells = margin_table(margins).to_pandas()
     found = [cell_shares(margin, n_rows, variance) for margin in margins]

@@ -375,9 +375,10 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
     except DataError as error:
         return [error]
     blocks, privacy = blocks_of(policy.sources), policy.privacy
-    of_what = {"of_moments": privacy.is_moments, "of_scores": privacy.scale is not None}
     missing = {blocks.get(name, name): name in blocks for name in refusing if gaps[name]}
-    return [MissingValuesError(name, has_levels=levels, **of_what) for name, levels in missing.items()]
+    return [
+        MissingValuesError(name, has_levels=levels, of_moments=privacy.is_moments) for name, levels in missing.items()
+    ]
 
 
 def _unless_anyway(said: str) -> PolicyError:

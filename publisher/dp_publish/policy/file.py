@@ -1,26 +1,37 @@
-"""The policy's file: its place beside the data, and its reading."""
+"""The policy's file: its place beside the data, and its reading; and the policy that an earlier release decides.
+
+All that a release says of its columns is public, and was paid for. Kinds, levels, gaps and bounds are in its manifest.
+So are the centers of its columns in the first of two rounds, where gaps stand, and, but for a factor, their deviations,
+which are units of the second. Of columns that have histograms, numbers have the places around which their cells lie.
+"""
 
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import PolicyError
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import Place, RemotePath
+from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import MAX_COLUMNS
 from dp_publish.data.dialect import unpacked_name
+from dp_publish.data.kinds import KINDS
 from dp_publish.policy.choices import DERIVED, STRENGTHS
-from dp_publish.policy.like import decisions_of
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import Policy
 
 _DEFAULT_MU = 1.0
 _SECTION_OF_COLUMN = re.compile(rb"^[ \t]*\[[ \t]*columns[ \t]*\.", re.MULTILINE)
 _MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer
+_UNITS = 4.0  # of the second round, over sqrt(p): exact without correlations, and else a few percent too many
+_SCALES = 403.4  # 2 sinh(6), between the outermost ends of a histogram's cells, or up to a third more
 
 
 def policy_path(data: Place) -> Path:
@@ -167,3 +178,63 @@ def _without_entity(document: dict[str, Any], unit: Any) -> dict[str, Any]:
         if isinstance(section, dict)
         else document
     )
+
+
+def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the policy that an earlier release decides, as a file would give it, without a strength; and its name.
+
+    All columns that it does not publish are dropped.
+
+    Parameters
+    ----------
+    place : str, Path or RemotePath
+        The bundle, a tar or a folder, or its URI.
+
+    Raises
+    ------
+    BundleError
+        The bundle, or its signer, cannot be trusted.
+    """
+    with open_bundle(place, allow_older=True) as bundle:
+        release, promise = bundle.release, bundle.release.guarantee
+        margins = bundle.margins() if release.margins else ()
+    privacy: dict[str, Any] = {
+        "unit": {"entity": promise.entity, "max_rows": promise.max_rows} if promise.entity else promise.unit,
+        "release": release.kind,
+    }
+    if moments := release.second_moments:
+        privacy |= {"mechanism": moments.mechanism, "neighbours": promise.neighbours}
+    if moments and moments.first_round:
+        privacy["scale"] = list(source_names([each for each in release.columns if each.transform])) or "raw"
+
+    # of several columns that are published for one, the first says what a policy does
+    columns: dict[str, Any] = {"*": {"drop": True}}
+    for column in release.columns:
+        said = column.model_dump(include={"kind", "unit", "description", "bounds", "missing"})
+        said |= {"drop": False, "max_change": column.max_change and int(column.max_change)}
+        if moments and column.standards and not margins:
+            first, second = column.standards
+            scale = second.scale / (_UNITS * len(release.columns) ** 0.5)
+            said |= {"center": first.center, "scale": min(scale, column.width)}
+        columns.setdefault(column.source_name, said)
+
+    for margin in margins:
+        said, edges = columns[margin.name], margin.edges
+        if len(edges) > 1:
+            said |= {"center": np.median(edges), "scale": np.ptp(edges) / _SCALES}
+        if (edges % 1 == 0.5).all():  # as are none, those of levels, whose sources say what they are
+            said["kind"] = "integer"
+    for source in release.sources:
+        said, kind = columns[source.name], KINDS[source.kind]
+        if kind.read_from:
+            said["kind"] = kind.said_as or kind.name
+        if source.levels:
+            levels = [level for level in source.levels if level != source.gaps or level == source.other]
+            said |= {"bounds": None, kind.levels or "": levels, "other": source.other}
+        if source.gaps:
+            said["missing"] = "other" if source.gaps == source.other else "category"
+    return {
+        "like": f"release {release.lineage.number} of {release.dataset.name!r}",
+        "privacy": privacy,
+        "columns": columns,
+    }

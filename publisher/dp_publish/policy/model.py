@@ -129,8 +129,17 @@ class Privacy(_Model):
         return self
 
     def _check_moments(self) -> None:
-        if self.scale is not None:
-            self._check_scale()
+        other = {
+            "mechanism": self.mechanism not in ("auto", "two-round"),
+            "neighbours": not self.neighbours.n_rows_public,
+            "l2_radius": self.l2_radius is not None,
+            "epsilon without delta": self.epsilon is not None and self.delta is None,
+        }
+        if self.scale is not None and any(other.values()):
+            named = " and ".join(name for name, is_other in other.items() if is_other)
+            raise PolicyError(
+                f"a scale is for two rounds, which do not take this {named}: leave that out, or scale", "scale"
+            )
         if self.unit == "change":
             raise PolicyError('unit = "change" is for rows: of second moments, give unit = "row"', "unit")
         if self.sigma is not None:
@@ -139,19 +148,6 @@ class Privacy(_Model):
             raise PolicyError(
                 'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"', "unit"
             )
-
-    def _check_scale(self) -> None:
-        """Refuse a scale of a release that is not made in two rounds of replaced rows."""
-        if self.mechanism not in ("auto", "two-round") or self.l2_radius is not None:
-            raise PolicyError("a scale goes with two rounds: leave mechanism and l2_radius out, or scale", "scale")
-        if not self.neighbours.n_rows_public:
-            raise PolicyError(
-                'a scale needs the number of rows, which neighbours = "add-remove" protects: leave neighbours out, or '
-                "scale",
-                "scale",
-            )
-        if self.epsilon is not None and self.delta is None:
-            raise PolicyError("a release with a scale gives no pure epsilon: give delta as well, or mu, or rho", "mu")
 
     @property
     def is_moments(self) -> bool:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.bundle.writing import sha256_of
-from dp_bundle.data.margin_file import write_margins
+from dp_bundle.data.margins import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column, Scores, Standard

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.code import code_digest
 from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
@@ -40,7 +39,6 @@ from dp_publish.policy.model import Policy, Privacy, Sought
 from dp_publish.release.begun import Contents, Part
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
-from dp_publish.release.rows import RowsMaker
 from dp_publish.release.targets import Target
 from dp_publish.release.workers.cluster import Cluster, whole_place
 from dp_publish.sampling.keystream import Keystream
@@ -48,7 +46,23 @@ from dp_publish.sampling.keystream import Keystream
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
+
+from typing import TYPE_CHECKING
+
+from dp_bundle.manifest.columns import Column
+from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
+from dp_publish.rows.noise import Bounds
+from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
+
+if TYPE_CHECKING:
+    from dp_publish.release.workers.distributed import ClusterJob
+
+import hashlib
+from functools import cache
+from importlib.util import find_spec
+
 _MOST_KEPT = 2**24  # numbers of a text file
+PACKAGES = ("dp_bundle", "dp_learn", "dp_audit", "dp_publish")  # in the order of an archive's folders, and in them
 
 
 class DiscoveringMaker:
@@ -165,9 +179,6 @@ def _count_rows(read: Read, found: Sought) -> int:
     return sum(batch.num_rows for batch in read({first: "text" if first in found.looked else "raw"}))
 
 
-Maker: TypeAlias = RowsMaker | CovarianceMaker | DiscoveringMaker
-
-
 @dataclass(frozen=True)
 class Order:
     """A release as it was decided on, before it is paid for.
@@ -278,3 +289,89 @@ def decided(order: Order) -> list[Any]:
 def software() -> str:
     """Return what a manifest states: the name, the version, and the digest of the code."""
     return software_with_code(f"dpgraph {importlib.metadata.version('dpgraph')}", code_digest())
+
+
+class RowsMaker:
+    """A release of rows in the making.
+
+    Parameters
+    ----------
+    policy : Policy
+        Bounds and strength.
+    kinds : dict of str to str
+        The columns to publish.
+    partition : str or None
+        The part of the rows that the table is.
+    work : LocalWork or ClusterJob
+        The rows that may be published, and whoever works at them.
+
+    Raises
+    ------
+    PolicyError, PrivacyError
+        Strength, bounds and kinds do not go together, as far as that can be said before bounds are found.
+    """
+
+    def __init__(
+        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: LocalWork | ClusterJob
+    ) -> None:
+        self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
+        self._shares = share_mu(policy, kinds)
+        self._columns: tuple[Column, ...] | None = None
+        if not self._shares.searched:
+            self._columns = set_noise(policy, kinds, self._shares)
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of the release, known before anything is drawn."""
+        return cost_of_rows(self._policy, self._kinds, self._shares, self._columns)
+
+    def make(self, making: Making) -> tuple[Contents, list[Part]]:
+        """Read the table, find bounds, add noise, and write the data members."""
+        found = {}
+        if self._shares.searched:
+            found = making.begun.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, making))
+        bounds = {name: (low, high) for name, (low, high) in found.items()}
+        columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
+        kinds: dict[str, str] = {column.name: column.kind for column in columns}
+        guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
+        parts = self.work.write(kinds, columns, making)
+        self.work.require_unchanged()
+        report = self.work.report
+        return Contents(report.n_rows, columns, guarantee, report), parts
+
+
+Maker: TypeAlias = RowsMaker | CovarianceMaker | DiscoveringMaker
+
+
+def _search_bounds(
+    work: LocalWork | ClusterJob, kinds: dict[str, str], shares: Shares, making: Making
+) -> dict[str, Bounds]:
+    """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
+    chosen = {name: kinds[name] for name in shares.searched}
+    if not chosen:
+        return {}
+    counts, n_rows = work.total(chosen, partial(count_values, n_columns=len(chosen)), merge_values)
+    making.drawing()
+    half_widths = [half_width_for(n_rows, shares.columns[name]) for name in chosen]
+    found = find_bounds(counts, chosen.values(), shares.choice_mu, half_widths, making.keystream)
+    return dict(zip(chosen, found, strict=True))
+
+
+@cache
+def code_digest() -> str:
+    r"""Return the digest of the code that runs, by which a copy of it can be compared with what made a release.
+
+    It is the SHA-256 of a list, sorted by path, of the SHA-256 of each Python file of the four packages. In an unpacked
+    source archive, this prints it::
+
+    for d in common consumer publisher; do (cd $d && find dp_* -name '*.py' | LC_ALL=C sort | xargs sha256sum); done \
+        | sha256sum
+    """
+    lines: list[str] = []
+    for package in PACKAGES:
+        spec = find_spec(package)
+        for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
+            files = {f"{package}/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*.py")}
+            ordered = sorted(files, key=lambda name: name.encode())
+            lines += [f"{hashlib.sha256(files[name].read_bytes()).hexdigest()}  {name}\n" for name in ordered]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

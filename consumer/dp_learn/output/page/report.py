@@ -23,7 +23,7 @@ from dp_bundle.page.tables import PageTable
 from dp_bundle.portals.histograms import draw_margins
 from dp_learn.output.messages import describe_notes
 from dp_learn.output.page import curves
-from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
+from dp_learn.output.page.curves import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import (
     columns_table,
     draw_forest,

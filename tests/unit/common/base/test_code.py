@@ -4,8 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from dp_bundle.base.code import code_digest
 from dp_bundle.describe import readme
+from dp_publish.release.preparing import code_digest
 
 ROOT = Path(__file__).parents[4]
 FOLDERS = ("common", "consumer", "publisher", "docs", "examples", ".ci")

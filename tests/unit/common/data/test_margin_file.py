@@ -9,8 +9,7 @@ import pytest
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.margin_file import read_margins, write_margins
-from dp_bundle.data.margins import Margin
+from dp_bundle.data.margins import Margin, read_margins, write_margins
 from dp_bundle.manifest.release import MARGINS_NAME, Release
 
 

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle import Bundle
-from dp_bundle.data.heaps import roundest
-from dp_bundle.data.margin_summary import QUANTILES, cell_shares, share_interval, summarize_margin
+from dp_bundle.data.margin_summary import QUANTILES, cell_shares, roundest, share_interval, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.portals.histograms import draw_margins

@@ -13,8 +13,8 @@ from pyDataverse.models import Dataset as DataverseDataset
 from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, hugging_face_card, invenio_record
 from dp_bundle.portals.portal_json import croissant_document, datacite_document, frictionless_document
+from dp_bundle.portals.staging import ckan_package, dataverse_dataset, hugging_face_card, invenio_record
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.publisher.release.conftest import Publish, private, rows_of, states
 
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import preparing as rows_release
 from dp_publish.release import publishing as release
-from dp_publish.release import rows as rows_release
 from dp_publish.rows.private_bounds import find_bounds, half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
 

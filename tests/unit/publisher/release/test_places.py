@@ -16,8 +16,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, DpGraphError, StoreError
 from dp_bundle.bundle.packing import pack_bundle
 from dp_bundle.data import rows
-from dp_bundle.files import remote_store
-from dp_bundle.files.opening import open_store
+from dp_bundle.files.opening import RemoteStore, open_store
 from dp_bundle.files.places import Store
 from dp_publish.ledger.ledger import Ledger
 
@@ -77,17 +76,17 @@ def test_the_manifest_comes_last(publish_to: Publish, store: Store, monkeypatch:
     A storage that ignores the condition of a put could lose a release, and gets none.
     """
     created: list[tuple[str, list[str]]] = []
-    create = remote_store.RemoteStore.create
+    create = RemoteStore.create
 
     def note(self: Any, name: str, content: bytes) -> bytes:
         created.append((name.partition("/")[0].partition("-")[0], states()))
         return create(self, name, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(remote_store.RemoteStore, "create", lambda _self, _name, content: content)
+        patch.setattr(RemoteStore, "create", lambda _self, _name, content: content)
         with pytest.raises(StoreError, match="replaces"):
             publish_to(store.uri)
-    monkeypatch.setattr(remote_store.RemoteStore, "create", note)
+    monkeypatch.setattr(RemoteStore, "create", note)
     publish_to(store.uri)
     kinds = ["data"] * 3 + ["README.md", "datapackage.json", "croissant.json", "manifest.dsse.json"]
     assert [each for each in created if each != ("trial", [])] == [(kind, ["sealed"]) for kind in kinds]
@@ -103,7 +102,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     command: Callable[..., Any],
 ) -> None:
     """Nobody can read it as a release, it is booked as spent, and the tar finishes it, or else the same command."""
-    create = remote_store.RemoteStore.create
+    create = RemoteStore.create
 
     def fail(self: Any, name: str, content: bytes) -> bytes:
         if name == member:
@@ -111,7 +110,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
         return create(self, name, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(remote_store.RemoteStore, "create", fail)
+        patch.setattr(RemoteStore, "create", fail)
         with pytest.raises(StoreError, match="gone") as caught:
             publish_to(store.uri)
     with pytest.raises(BundleFormatError):

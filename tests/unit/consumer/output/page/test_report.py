@@ -18,11 +18,13 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.describe.sentences import describe_guarantee
 from dp_learn import learn_graph
 from dp_learn.output.page.curves import (
+    MOST_COLUMNS,
     describe_visibility,
+    draw_heat_maps,
     draw_visibility,
+    find_heat_maps,
     find_visibility,
 )
-from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
 from dp_learn.output.page.links import draw_forest
 from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
