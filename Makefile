@@ -118,7 +118,7 @@ dist: .venv/installed-dev
 	$(call install,.venv-dist,dist/*.whl)
 	cd .venv-dist && bin/dp-bundle --version && bin/python ../examples/demo.py
 	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/dpgraph.cdx.json .venv-dist
-	cd .venv-dist && bin/python -c "from dp_bundle.base.code import code_digest; print(code_digest())" > ../dist/CODE-SHA256
+	cd .venv-dist && bin/python -c "from dp_publish.release.preparing import code_digest; print(code_digest())" > ../dist/CODE-SHA256
 	cd dist && sha256sum * > SHA256SUMS
 
 clean:
