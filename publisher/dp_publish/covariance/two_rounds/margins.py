@@ -84,7 +84,8 @@ class Described:
     maps : dict of int to Scores
         Of the columns that are replaced by scores, by place; the others stay as they are.
     low, high, centers, scales, clips : ndarray of float64, shape (p,)
-        The ends, centers and scales of what all columns are then, and how many scales about its center each may be.
+        The ends, centers and scales of what all columns are then, and how many scales from its center each may be:
+        infinitely many where its ends are as near.
     by_cells : ndarray of bool, shape (p,)
         Whether center and scale are the mean and the standard deviation by the histogram.
     """
@@ -235,7 +236,6 @@ def describe_columns(
 
     scales = np.where(by_cells, np.maximum(scales, _LEAST_DEVIATION), scales)
     high = np.where(by_cells, np.maximum(high, low + _LEAST_DEVIATION), high)
-    clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales)
     return Described(tuple(margins), sigma, maps, low, high, centers, scales, clips, by_cells)
 
 

@@ -38,7 +38,7 @@ _RANGES = 24.0  # and that of the sizes of values p times the square of so much 
 _LEAST_RANGES, _MOST_RANGES = 0.005, 0.1
 _CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
-_MARGINS = 0.12  # of the histograms of all columns
+_MARGINS, _MORE_IN_MANY = 0.12, 0.2  # of the histograms of all columns, and more where rows are many
 _FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 _FAR = 3.0  # standard deviations from its median: a center there is lost
@@ -121,7 +121,8 @@ def share_out(
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
     wanted = n_columns * (_RANGES / (n_rows * mu)) ** 2
     for_ranges = min(max(wanted, _LEAST_RANGES), _MOST_RANGES) * n_everywhere / n_columns
-    for_margins = _MARGINS if with_margins else 0.0
+    many = 1 - scarcity(mu, n_rows, n_columns)
+    for_margins = (_MARGINS + _MORE_IN_MANY * many**2) * with_margins
     left = 1 - for_places - for_ranges - for_margins - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(

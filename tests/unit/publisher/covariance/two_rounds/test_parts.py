@@ -38,7 +38,7 @@ def test_steps_cost_what_was_given_and_no_more(mu: float, n: int, p: int, with_m
         assert mu * (1 - 1e-9) < composed <= mu
         assert shares.total == pytest.approx(composed)
         assert min(steps) > 0
-        assert (shares.margins / mu) ** 2 == pytest.approx(0.12 * with_margins)
+        assert 0.12 * with_margins <= (shares.margins / mu) ** 2 * (1 + 1e-9) <= 0.33 * with_margins
 
 
 def test_small_tables_pay_more_for_their_places() -> None:
