@@ -10,7 +10,7 @@ A line has the columns that noise drowned, the root mean square error of correla
 noisy rows, of values and of scores by themselves; the share of 95 % intervals of links (clean |partial correlation| of
 .1 and more) that hold, of a table drawn from this one with as many rows; the share of significant wrong signs; F1 of
 the edges that are shown first against clean |partial correlations| above .1; the share of all edges whose clean one is
-below .03; and the largest Kolmogorov distance of a histogram, with the share of intervals of quantiles that hold.
+below .03; the error of a sample over what was forecast; and the largest Kolmogorov distance of a histogram, with the share of intervals of quantiles that hold.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from dp_bundle.manifest.columns import Column
 from dp_learn import learn_graph
 from dp_learn.output.reader import correlations
 from dp_publish.cli.main import cli
+from dp_publish.forecast.plan import make_plan
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("DPGRAPH_DATA", "."))
@@ -51,6 +52,7 @@ MEASURES = [
     "wrong",
     "f1",
     "false",
+    "forecast",
     "kolmogorov",
     "quantiles",
 ]
@@ -252,6 +254,8 @@ def _draw(table: pd.DataFrame, mu: float, seed: int) -> dict[str, float]:
     rows = table.sample(len(table), replace=True, random_state=seed)
     with released(rows, *strength) as bundle:
         found |= {key: value for key, value in judge_graph(bundle, table).items() if key in ("held", "wrong")}
+        own = make_plan(Path(bundle.path).with_name("t.csv"), None, "t", {"mu": mu}).own
+        found["forecast"] = measure(bundle, table)["rms"] / own.moments.error if own else np.nan
     return found
 
 
