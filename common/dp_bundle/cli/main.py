@@ -298,7 +298,7 @@ def export(
     """
     from dp_bundle.bundle.inspection import describe_copies
     from dp_bundle.describe.sentences import describe_size
-    from dp_bundle.portals.export import describe_worth, export_combined, export_csv
+    from dp_bundle.portals.staging import describe_worth, export_combined, export_csv
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")

@@ -15,27 +15,40 @@ citation metadata block. InvenioRDM, "Metadata reference". Hugging Face Hub, "Da
 (huggingface.co/docs/hub).
 """
 
+import itertools
 import json
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from html import escape
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import find_minisig, published_files, signature_file, write_tar
 from dp_bundle.bundle.writing import errors_of_writing, sha256_of
+from dp_bundle.data.margins import margin_table
+from dp_bundle.data.matrix import triangle_table
+from dp_bundle.data.rows import part_schema
 from dp_bundle.describe.readme import make_readme
-from dp_bundle.describe.sentences import describe_guarantee, describe_total
+from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_total
 from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, slug, three_letters, without_gaps
-from dp_bundle.files.new_files import new_file, new_folder
+from dp_bundle.files.new_files import new_file, new_folder, whole_file
 from dp_bundle.manifest.dataset import Creator
-from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
+from dp_bundle.portals.learned import Correlations, require_reader
 from dp_bundle.portals.names import PORTALS
 from dp_bundle.portals.portal_json import (
     croissant_document,
@@ -479,3 +492,144 @@ def _flow(value: Any) -> str:
         digits, mark, exponent = repr(value).partition("e")
         return f"{digits}{'' if '.' in digits or not mark else '.0'}{mark}{exponent}"
     return json.dumps(value, ensure_ascii=False)
+
+
+def export_csv(bundle: Bundle, path: Path) -> list[Path]:
+    """Write the noisy rows of a bundle, or the upper triangle of its noisy second moments, to a new CSV file.
+
+    Numbers have as many digits as it takes to read them back exactly; names pass through `guard_cell`. It needs memory
+    for one batch. Of a release of two rounds, the matrix of the first and the transform get files of their own beside
+    it, with names that end in `-first-round` and `-transform`, and histograms one that ends in `-margins`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    BundleFormatError
+        The data are not what the manifest says.
+    DpGraphError
+        There is a file of such a name already, no such folder, or it cannot be written.
+    """
+    tables = {path: _batches(bundle)}
+    if FIRST_ROUND_NAME in bundle.members:
+        columns = [column.name for column in bundle.release.columns]
+        for name, matrix, labels in (
+            (FIRST_ROUND_NAME, bundle.first_round, [*columns, CONSTANT_LABEL]),
+            (TRANSFORM_NAME, bundle.transform, columns),
+        ):
+            tables[_beside(path, name)] = _triangle(matrix, labels)
+    if MARGINS_NAME in bundle.members:
+        tables[_beside(path, MARGINS_NAME)] = _histograms(bundle)
+    return _write_all({target: partial(_write_batches, batches) for target, batches in tables.items()})
+
+
+def export_combined(bundle: Bundle, path: Path) -> tuple[list[Path], Correlations]:
+    """Write the correlations of a bundle without the noise's part, their standard errors, and what they are worth.
+
+    Both are square matrices with the names of the columns, which pass through `guard_cell`, on both sides; cells are
+    empty where noise drowns a column. Beside PATH.csv they are PATH-correlations.csv and PATH-standard-errors.csv, with
+    PATH-combined.json.
+
+    Returns
+    -------
+    list of Path, Correlations
+        The files, and what they say.
+
+    Raises
+    ------
+    EstimationError
+        Nothing can be estimated: the sentence says why.
+    BundleFormatError, DpGraphError
+        As in `export_csv`; or nobody on this machine learns from releases.
+    """
+    found = require_reader().correlations(bundle)
+    about = {
+        "dataset": bundle.release.dataset.name,
+        "release_number": bundle.release.lineage.number,
+        "manifest_sha256": bundle.manifest_sha256,
+        "kind": bundle.release.kind,
+        "n_rows": found.n_rows,
+        "effective_rows": found.effective_rows,
+        "errors_are_estimates": found.are_estimates,
+        "columns": list(found.columns),
+        "drowned_columns": found.drowned,
+        "notes": describe_scale(bundle.release.columns),
+    }
+    writers = {
+        "-correlations.csv": partial(_write_square, found.values, found.columns),
+        "-standard-errors.csv": partial(_write_square, found.standard_errors, found.columns),
+        "-combined.json": partial(_write_json, about),
+    }
+    named = {path.with_name(f"{path.stem}{ending}"): write for ending, write in writers.items()}
+    return _write_all(named), found
+
+
+def describe_worth(found: Correlations) -> str:
+    """Return what correlations are worth, as the end of a sentence."""
+    left = f"; {counted(len(found.drowned), 'column')} drowned by noise" if found.drowned else ""
+    n_columns = counted(len(found.columns), "column")
+    if found.effective_rows is None:
+        return f"correlations of {n_columns}, whose errors are unknown{left}"
+    worth = f"as precise as {found.effective_rows:.0f} Gaussian rows without noise"
+    return f"correlations of {n_columns} over {found.n_rows} rows, {worth}{left}"
+
+
+def _beside(path: Path, member: str) -> Path:
+    """Return the file of another member, beside that of the first."""
+    return path.with_name(f"{path.stem}-{Path(member).stem}{path.suffix}")
+
+
+def _write_all(writers: Mapping[Path, Callable[[IO[bytes]], None]]) -> list[Path]:
+    """Write new files, once it is known that none of them exists."""
+    taken = {target: f"there is a file at {quote_path(target)} already: give another --out" for target in writers}
+    for target, said in taken.items():
+        if not target.parent.is_dir():
+            raise DpGraphError(f"--out must be in a folder that exists: there is no folder {quote_path(target.parent)}")
+        if os.path.lexists(target):
+            raise DpGraphError(said)
+    for target, write in writers.items():
+        with errors_of_writing(target, taken[target]), whole_file(target) as file:
+            write(file)
+    return list(writers)
+
+
+def _write_batches(batches: Iterator[pa.RecordBatch], file: IO[bytes]) -> None:
+    first = next(batches)
+    with pa_csv.CSVWriter(file, first.schema) as writer:
+        for batch in itertools.chain([first], batches):
+            writer.write_batch(batch)
+
+
+def _write_square(matrix: NDArray[np.float64], names: Sequence[str], file: IO[bytes]) -> None:
+    labels = [guard_cell(name) for name in names]
+    pd.DataFrame(matrix, labels, labels).to_csv(file, lineterminator="\n")
+
+
+def _write_json(document: dict[str, Any], file: IO[bytes]) -> None:
+    file.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:
+    """Yield the rows, after a batch that has none, for the header; or the triangle of the (final) matrix."""
+    if bundle.release.kind == "covariance":
+        yield from _triangle(bundle.second_moments, bundle.release.labels)
+        return
+    names = [guard_cell(column.name) for column in bundle.release.columns]
+    empty = pa.RecordBatch.from_pylist([], part_schema(bundle.release.columns))
+    for batch in itertools.chain([empty], bundle.batches()):
+        yield batch.rename_columns(names)
+
+
+def _triangle(matrix: Callable[[], NDArray[np.float64]], labels: list[str]) -> Iterator[pa.RecordBatch]:
+    yield from triangle_table(matrix(), [guard_cell(label) for label in labels]).to_batches()
+
+
+def _histograms(bundle: Bundle) -> Iterator[pa.RecordBatch]:
+    guarded = [
+        replace(margin, name=guard_cell(margin.name), labels=tuple(map(guard_cell, margin.labels)))
+        for margin in bundle.margins()
+    ]
+    yield from margin_table(guarded).to_batches()

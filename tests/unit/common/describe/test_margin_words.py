@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from dp_bundle import Bundle
-from dp_bundle.portals.export import export_csv
 from dp_bundle.portals.portal_json import schema_org_document
+from dp_bundle.portals.staging import export_csv
 
 
 def test_export_writes_the_histograms_too(of_scores: Bundle, tmp_path: Path) -> None:

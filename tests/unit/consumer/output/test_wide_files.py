@@ -9,8 +9,7 @@ import pandas as pd
 
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.output.folder import write_graphml, write_square, write_table
-from dp_learn.output.pairs import write_pairs
+from dp_learn.output.folder import write_graphml, write_pairs, write_square, write_table
 from dp_learn.pipeline.learn import Learned, learn_sample
 from dp_learn.pipeline.settings import Settings
 
