@@ -31,7 +31,7 @@ ROWS = {"unit": "row", "mu": 1.0}
 RELEASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("clinic-1.tar", CLINIC, {"mu": 1.0}),
     ("clinic-2.tar", CLINIC, ROWS),
-    ("moments.tar", MOMENTS, {**ROWS, "release": "covariance"}),
+    ("moments.tar", MOMENTS, {**ROWS, "release": "covariance", "mechanism": "gaussian"}),
     ("hebrew.tar", HEBREW, ROWS),
     ("chinese.tar", CHINESE, {"unit": "cell", "mu": 0.5}),
     ("scores.tar", {"name": "scores", "title": "Normal scores"}, {"scale": "scores", "mu": 3.0}),

@@ -1,5 +1,6 @@
 """Synthetic rows: margins, correlations, kinds, levels, gaps, seeds and files."""
 
+import datetime
 import json
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dp_bundle.base.errors import DpGraphError
 from dp_bundle.synthetic.columns import before_clipping
 from dp_bundle.synthetic.files import copula_of, describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_publish import Policy, publish
+from dp_publish import publish
 
 N = 6000
 LEVELS = {
@@ -49,11 +50,6 @@ def raw_table() -> pd.DataFrame:
     )
 
 
-def policy_for(**how: str) -> Policy:
-    """Return a policy for that table."""
-    return make_policy({"kids": [0, 12]}, LEVELS, unit="row", mu=6.0, **how)
-
-
 _made = dict[str, bytes]()
 
 
@@ -62,7 +58,9 @@ def path(tmp_path_factory: pytest.TempPathFactory, key: Ed25519PrivateKey) -> Pa
     """Publish that table by normal scores, once for all tests of this file."""
     out = tmp_path_factory.mktemp("copula") / "t.bundle.tar"
     if not _made:
-        publish(raw_table(), policy_for(scale="scores"), out=out, key=key)
+        publish(
+            raw_table(), make_policy({"kids": [0, 12]}, LEVELS, unit="row", mu=6.0, scale="scores"), out=out, key=key
+        )
         _made["t"] = out.read_bytes()
     out.write_bytes(_made["t"])
     return out
@@ -156,8 +154,12 @@ def test_plain_moments_give_normal_numbers_within_bounds_and_levels_by_their_sha
     tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
     """Means, deviations and correlations are those learned from the release, and the side file says normal."""
-    table = raw_table()
-    publish(table, policy_for("covariance"), out=tmp_path / "t.tar", key=key)
+    table, columns = raw_table(), {name: dict(entry) for name, entry in LEVELS.items()}
+    columns["weight"]["bounds"] = [30, 110]
+    columns["day"]["bounds"] = [datetime.date(2019, 6, 1), datetime.date(2020, 8, 1)]
+    bounds = {"kids": [0, 12], "=income": [0, 40]}
+    policy = make_policy(bounds, columns, mu=60.0, release="covariance", mechanism="gaussian")
+    publish(table, policy, out=tmp_path / "t.tar", key=key)
     with opened(tmp_path / "t.tar") as bundle:
         document = write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
     assert "normal distribution" in document["keeps"][0]
