@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from tests.statistical.worlds import chain_precision
 
 from dp_bundle.base.errors import EstimationError
-from dp_learn.inference.node_measures import unexplained_shares
 from dp_learn.pipeline.learn import learn_sample
+from dp_learn.pipeline.measures import unexplained_shares
 from dp_learn.pipeline.settings import Settings
 
 SEED = 38

@@ -1,6 +1,6 @@
 """What the plain commands give on public tables: errors, intervals, histograms, and the graph that is shown first.
 
-    OPENBLAS_NUM_THREADS=1 DPGRAPH_DATA=... python benchmarks/plain_commands.py [--tables adult wine] [--mu 1 3] [--draws 3]
+    OPENBLAS_NUM_THREADS=1 DPGRAPH_DATA=... python benchmarks/plain_commands.py [--tables adult] [--mu 1] [--draws 3]
 
 Tables are scikit-learn's, those in $DPGRAPH_DATA, and statsmodels's where it is installed. Every draw publishes
 the table by `dp-publish TABLE --mu MU` and learns from the file as `dp-learn` does. What is estimated is known from the

@@ -14,9 +14,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dp_bundle import open_bundle
 from dp_learn.cli.main import cli
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
-from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
+from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.estimators.base import CovarianceEstimator, TargetEstimator
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
 from dp_learn.output.estimator_results import ESTIMATORS

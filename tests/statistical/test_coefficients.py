@@ -5,9 +5,9 @@ import pytest
 from tests.unit.consumer.pipeline.mixed import mixed_sample
 
 from dp_learn.covariance.estimate import ReleasedCovariance, keep_columns
-from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource
+from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.inference.edges import infer_coefficients, infer_discriminant
 from dp_learn.pipeline.fit import _lay_out
 from dp_learn.pipeline.nodes import tabulate_loadings

@@ -10,20 +10,21 @@ from tests.statistical.worlds import names, random_graph
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource
+from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.inference.edges import fit_for_inference
-from dp_learn.inference.node_measures import (
-    LARGEST_OPTIMISM,
-    FirstOrder,
-    draw_measures,
-    estimate_predictability,
-    unexplained_shares,
-)
 from dp_learn.matrices.linalg import draw_symmetric
 from dp_learn.pipeline.learn import Learned, learn_sample
-from dp_learn.pipeline.measures import NodeMeasures, measure_nodes
+from dp_learn.pipeline.measures import (
+    LARGEST_OPTIMISM,
+    FirstOrder,
+    NodeMeasures,
+    draw_measures,
+    estimate_predictability,
+    measure_nodes,
+    unexplained_shares,
+)
 from dp_learn.pipeline.settings import Settings
 
 P, N_ROWS, REPETITIONS = 12, 4000, 56

@@ -11,7 +11,7 @@ from tests.statistical.worlds import gaussian_noise, gaussian_world, names, obse
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
-from dp_learn.covariance.one_round import OneRound
+from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import rows_to_see, smallest_visible
 from dp_learn.pipeline.learn import learn_graph

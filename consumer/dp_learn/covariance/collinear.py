@@ -3,10 +3,13 @@
 Columns whose variance the noise drowns, and those that stand clear of it.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import qr, solve_triangular
 
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import name_columns, quote_name
@@ -19,6 +22,7 @@ _ROWS = 4  # for each column, or the sample alone makes combinations that hardly
 _KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
 _ROUNDING = 1e-9
 _PART = 0.1  # of a column that lies in such combinations
+_DETERMINED = 0.2  # of a column's standard deviation: what others may leave of it at most
 _STRONG = 0.8  # a correlation
 _ERRORS = 2.0  # standard errors, on either side of an estimate
 
@@ -70,19 +74,49 @@ def find_collinear(
         What whitens S^ within nodes, R S R, and takes the place of the correlation scale: a node's own columns are then
         not collinear with each other.
     """
-    if not _can_tell(pooled):
-        return ()
+    vectors, _ = _empty_directions(pooled, root)
+    parts = (vectors**2).sum(axis=1)
+    found = (name for name, part in zip(names or pooled.columns, parts, strict=True) if part >= _PART)
+    return tuple(dict.fromkeys(found))
+
+
+def find_determined(pooled: PooledCovariance) -> dict[str, str]:
+    """Return columns that the rest determines but for little of their standard deviation, each with how.
+
+    Directions of no variance are solved for as many columns, which have the largest parts in them.
+    """
+    vectors, most = _empty_directions(pooled)
+    k, found = len(most), dict[str, str]()
+    if not k:
+        return found
+    _, r, order = qr(vectors.T, pivoting=True, mode="economic")
+    weights: Any = -solve_triangular(r[:, :k], r[:, k:])
+    for place, own in zip(order[:k], weights, strict=True):
+        rest = math.sqrt(most.max() * (1.0 + own @ own))
+        if rest <= _DETERMINED:
+            units = pooled.deviations[place] / pooled.deviations[order[k:]]
+            terms = [
+                f"{weight * unit:.3g} x {quote_name(pooled.columns[other])}"
+                for weight, unit, other in zip(own, units, order[k:], strict=True)
+                if abs(weight) >= _PART
+            ]
+            name = pooled.columns[place]
+            said = f"{quote_name(name)} = {' + '.join(terms)} + a constant".replace("+ -", "- ")
+            found[name] = f"{said}, to {100.0 * rest:.2g} % of its standard deviation"
+    return found
+
+
+def _empty_directions(pooled: PooledCovariance, root: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Return the directions of no variance but for errors known to be small, shape (p, k), and how much it may be."""
     p = len(pooled.columns)
+    if not _can_tell(pooled):
+        return np.empty((p, 0)), np.empty(0)
     scale = np.diag(1.0 / pooled.deviations) if root is None else root
     values, vectors = eigendecomposition(pooled.correlation if root is None else root @ pooled.covariance @ root)
     small = values <= _KNOWN
-    if not small.any():
-        return ()
     errors = np.sqrt(2.0 * p * np.diagonal(form_variances(pooled, vectors[:, small].T @ scale)))
     empty = (errors <= _KNOWN) & (values[small] <= errors + _ROUNDING)
-    parts = (vectors[:, small][:, empty] ** 2).sum(axis=1)
-    found = (name for name, part in zip(names or pooled.columns, parts, strict=True) if part >= _PART)
-    return tuple(dict.fromkeys(found))
+    return vectors[:, small][:, empty], np.maximum(values[small], 0.0)[empty] + errors[empty]
 
 
 def find_perhaps_collinear(

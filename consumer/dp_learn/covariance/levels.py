@@ -167,6 +167,8 @@ class NodeColumns:
         The levels of a category that count with its reference, if there are any.
     alike : tuple of str
         The numbers whose gaps cannot be told from those of another one.
+    determined : dict of str to str
+        The columns that are left out as others determine them, each with how.
     """
 
     kept: npt.NDArray[np.int64]
@@ -174,6 +176,7 @@ class NodeColumns:
     reference: dict[str, int]
     merged: dict[str, list[str]]
     alike: tuple[str, ...] = ()
+    determined: dict[str, str] = field(default_factory=dict)
 
 
 def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: Levels) -> NodeColumns:
@@ -284,6 +287,8 @@ def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
         named.append(f"{quote_name(name)}: {listed([level_of[column] for column in rare_columns])}")
     rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
     said = [rare + "; ".join(named)] if named else []
+    if columns.determined:
+        said.append(f"left out, as other columns determine them: {'; '.join(columns.determined.values())}")
     if alike := columns.alike:
         said.append(
             f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "

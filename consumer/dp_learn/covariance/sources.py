@@ -40,9 +40,8 @@ from dp_learn.covariance.estimate import (
 )
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
-from dp_learn.covariance.one_round import OneRound, debias_one_round
 from dp_learn.covariance.skewness import least_skewness, limits_of
-from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds
+from dp_learn.covariance.two_rounds import OneRound, RoundMatrices, TwoRounds, combine_rounds, debias_one_round
 from dp_learn.matrices.labels import align_numbers
 from dp_learn.matrices.linalg import FloatArray, sandwich
 

@@ -27,6 +27,7 @@ discovery rate, JRSS B 57(1).
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
+from dp_learn.covariance.collinear import find_determined
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample, Split, effective_rows
@@ -76,8 +78,10 @@ WEAKEST = (
 AT_CHANCE_SHARE = "the smallest alpha of the path was chosen: at a smaller one, chance would make too many of the edges"
 
 
-def fit_graph(sample: Sample, settings: Settings) -> Fit:
+def fit_graph(sample: Sample, settings: Settings, *, leave_out: bool = False) -> Fit:
     """Estimate the sparse precision matrix of the rows before the noise.
+
+    Numbers that others determine are left out if they may be.
 
     Raises
     ------
@@ -92,7 +96,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     NotConvergedError
         The solver stopped before its tolerance.
     """
-    nodes, pooled, debiased = _lay_out(sample, settings)
+    nodes, pooled, debiased = _lay_out(sample, settings, leave_out=leave_out)
     return fit_nodes(sample, nodes, pooled, debiased, settings)
 
 
@@ -155,13 +159,19 @@ def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> Flo
     return fit.nodes.in_data_units(fitted.precision) if fitted is not None and fitted.converged else None
 
 
-def _lay_out(sample: Sample, settings: Settings) -> tuple[Nodes, PooledCovariance, FloatArray]:
+def _lay_out(sample: Sample, settings: Settings, *, leave_out: bool) -> tuple[Nodes, PooledCovariance, FloatArray]:
     """Return the nodes, the covariance of their columns in data units, and the same on the scale of the penalty."""
     levels = sample.levels
     if levels.blocks:
         _require_settings_of_nodes(settings)
     columns = choose_node_columns(sample.pooled, sample.location, levels)
     pooled = keep_columns(sample.pooled, columns.kept)
+    nodes = Counter(levels.nodes[place] for place in columns.kept)
+    single = np.array([place for place in columns.kept if nodes[levels.nodes[place]] == 1])
+    if leave_out and (gone := find_determined(keep_columns(sample.pooled, single))):
+        others = [place for place in columns.kept if sample.pooled.columns[place] not in gone]
+        columns = replace(columns, kept=np.array(others), determined=gone)
+        pooled = keep_columns(sample.pooled, columns.kept)
     names, labels = pooled.columns, np.arange(len(pooled.columns))
     if levels.blocks:
         names = tuple(dict.fromkeys(levels.nodes[place] for place in columns.kept))

@@ -216,7 +216,7 @@ def learn_sample(
 def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> Fit:
     """Return the fit; an error also says in what the bundles contradict their manifests, which may be its cause."""
     try:
-        return fit_graph(sample, settings)
+        return fit_graph(sample, settings, leave_out=True)
     except EstimationError as error:
         for sentence in contradictions:
             error.add_note(f"warning: {sentence}")

@@ -28,8 +28,7 @@ from dp_bundle.manifest.release import Lineage
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.books import Books, OpenLog, content_of, entry_of, line_that_restores, read_books, read_event
 from dp_publish.ledger.budget import Account, Entry, require_budgets
-from dp_publish.ledger.log import LocalLog
-from dp_publish.ledger.shared_log import SharedLog
+from dp_publish.ledger.log import LocalLog, SharedLog
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

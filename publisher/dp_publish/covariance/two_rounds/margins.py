@@ -31,7 +31,7 @@ from dp_bundle.data.margins import Counts, Floats, Margin, Scores, mean_and_devi
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
-_FINENESS, _STEPS = 0.85, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these
+_FINENESS, _STEPS = 0.65, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these
 _SPAN = 6.0  # of the cells on either side, on the scale of asinh: 201 scales
 MOST_WHOLE = 64  # whole numbers that are counted one by one
 _LEAST_DEVIATION = 0.05  # of what a column becomes

@@ -14,10 +14,9 @@ from dp_learn.covariance.estimate import (
     ReleasedCovariance,
     combine_sources,
 )
-from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import draw_splits
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.covariance.two_rounds import TwoRounds
+from dp_learn.covariance.two_rounds import OneRound, TwoRounds
 
 N_ROWS = 400
 S = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])

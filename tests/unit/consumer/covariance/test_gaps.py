@@ -13,11 +13,11 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
 from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
-from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.shared_columns import bundle_sources
 from dp_learn.covariance.sources import leave_out_gaps
 from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.matrices.linalg import FloatArray, sandwich
 from dp_learn.output.summary import summarize
 from dp_learn.pipeline.compare import compare_networks

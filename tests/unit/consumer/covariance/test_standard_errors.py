@@ -18,7 +18,6 @@ from dp_learn.covariance.estimate import (
     keep_columns,
 )
 from dp_learn.covariance.moments import row_errors
-from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.standard_errors import (
     combine_row_errors,
@@ -31,6 +30,7 @@ from dp_learn.covariance.standard_errors import (
     sum_over_pairs,
     unexplained_variances,
 )
+from dp_learn.covariance.two_rounds import OneRound
 
 Law = list[tuple[float, np.ndarray]]  # probabilities and what they are of
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dp_learn.inference.networks import communities_of, draw_together, measure_paths
-from dp_learn.inference.node_measures import (
+from dp_learn.pipeline.measures import (
     FirstOrder,
     are_clear,
     estimate_predictability,

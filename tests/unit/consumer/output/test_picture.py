@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dp_learn.output.picture import lay_out
-from dp_learn.output.sheet import Sheet, text_width
+from dp_learn.output.picture import Sheet, lay_out, text_width
 from dp_learn.pipeline.graph import GraphEstimate
 
 

@@ -14,7 +14,7 @@ from dp_bundle.files.opening import FolderStore, open_store
 from dp_bundle.files.places import Store
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.ledger import Ledger, open_ledger
-from dp_publish.ledger.shared_log import SharedLog
+from dp_publish.ledger.log import SharedLog
 
 ROW = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
 BUDGET = math.sqrt(5)
