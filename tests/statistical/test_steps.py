@@ -81,7 +81,7 @@ def test_faults_of_steps_are_found(fault: str, kind: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("p", "n_attacks"), [(3, 4), (2, 20), (10, 20)])
+@pytest.mark.parametrize(("p", "n_attacks"), [(4, 4), (2, 20), (10, 20)])
 def test_attacks_come_near_the_stated_mu_and_not_above(p: int, n_attacks: int) -> None:
     """By exact likelihood ratios none of several proves more than mu, and all together find nine tenths of it."""
     mechanism, n, correct = two_rounds(p), 500, []
