@@ -23,7 +23,7 @@ Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, s
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -34,7 +34,7 @@ from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import listed, quote_name
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
-from dp_learn.covariance.collinear import clear_columns
+from dp_learn.covariance.collinear import clear_columns, find_determined
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.moments import Change
 from dp_learn.covariance.standard_errors import clear_variances, null_standard_errors
@@ -230,6 +230,16 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
     }
     rare = {name: levels for name, levels in merged.items() if levels}
     return NodeColumns(kept, drowned, reference, rare, alike)
+
+
+def without_determined(columns: NodeColumns, releases: Sequence[PooledCovariance], levels: Levels) -> NodeColumns:
+    """Return the columns but for numbers that others determine, as the first release shows that has such ones."""
+    nodes = Counter(levels.nodes[place] for place in columns.kept)
+    single = np.array([place for place in columns.kept if nodes[levels.nodes[place]] == 1], dtype=np.int64)
+    found = filter(None, (find_determined(keep_columns(pooled, single)) for pooled in releases))
+    gone = next(found, {})
+    others = [place for place in columns.kept if releases[0].columns[place] not in gone]
+    return replace(columns, kept=np.array(others), determined=gone)
 
 
 def rare_gaps(pooled: PooledCovariance, levels: Levels) -> list[str]:

@@ -19,7 +19,7 @@ from dp_bundle.base.quoting import name_columns, quote_name, quote_path
 from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
-from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
+from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample, read_samples
 from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import null_standard_errors, rows_without_noise
@@ -274,6 +274,7 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
             require_testable(sample.pooled)
     columns, left_out = _common_columns(samples, called)
     levels = samples[0].levels
+    columns = without_determined(columns, [sample.pooled for sample in samples], levels)
     own = [levels.nodes[place] for place in columns.kept]
     names = tuple(dict.fromkeys(own))
     labels = np.array([names.index(name) for name in own], dtype=np.intp)

@@ -27,7 +27,6 @@ discovery rate, JRSS B 57(1).
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -36,9 +35,8 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.collinear import find_determined
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.levels import choose_node_columns
+from dp_learn.covariance.levels import choose_node_columns, without_determined
 from dp_learn.covariance.sample import Sample, Split, effective_rows
 from dp_learn.covariance.standard_errors import (
     CHANCE_EDGES,
@@ -165,13 +163,8 @@ def _lay_out(sample: Sample, settings: Settings, *, leave_out: bool) -> tuple[No
     if levels.blocks:
         _require_settings_of_nodes(settings)
     columns = choose_node_columns(sample.pooled, sample.location, levels)
+    columns = without_determined(columns, [sample.pooled], levels) if leave_out else columns
     pooled = keep_columns(sample.pooled, columns.kept)
-    nodes = Counter(levels.nodes[place] for place in columns.kept)
-    single = np.array([place for place in columns.kept if nodes[levels.nodes[place]] == 1])
-    if leave_out and (gone := find_determined(keep_columns(sample.pooled, single))):
-        others = [place for place in columns.kept if sample.pooled.columns[place] not in gone]
-        columns = replace(columns, kept=np.array(others), determined=gone)
-        pooled = keep_columns(sample.pooled, columns.kept)
     names, labels = pooled.columns, np.arange(len(pooled.columns))
     if levels.blocks:
         names = tuple(dict.fromkeys(levels.nodes[place] for place in columns.kept))
