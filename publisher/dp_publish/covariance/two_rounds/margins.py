@@ -159,11 +159,9 @@ class MarginCounts:
         for column, margin, counts in zip(self._columns, self._margins, self._counts, strict=True):
             own = values[:, column.places[0]]
             if column.has_level_columns:
-                cells = np.argmax(values[:, column.places], axis=1)  # one is 1, the others 0
+                cells = np.argmax(values[:, column.places], axis=1)  # one is 1, the others 0; gaps are a level
             else:
                 cells = cells_of(own, margin.edges, len(counts) - 1)
-            if column.has_level_columns and margin.has_gaps:
-                cells = np.where(np.isnan(own), len(counts) - 1, cells)
             counts += np.bincount(cells, minlength=len(counts))
 
     def merged(self, other: MarginCounts) -> MarginCounts:
