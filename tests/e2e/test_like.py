@@ -1,5 +1,7 @@
 """A release like an earlier one, as a publisher makes it: nothing is searched, and both are learned from together."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,3 +44,16 @@ def test_halves_are_learned_from_together(kind: str, learn: str, command: Run) -
     assert decisions_of("b.bundle.tar")["columns"]["age"]["scale"] == pytest.approx(frame.age.std(), rel=0.35)
     for words in ([], [learn]):
         assert command("dp-learn", *words, "a.bundle.tar", "b.bundle.tar").returncode == 0
+
+
+@pytest.mark.parametrize("scale", ["raw", "scores"])
+def test_bounds_do_not_move_places(scale: str, command: Run) -> None:
+    """Bounds cut off cells on one side more than on the other; of scores, no place is told."""
+    frame = pd.DataFrame(np.random.default_rng(6).normal(20.0, 3.0, (N, 2)), columns=["x", "y"])
+    frame.to_csv("a.csv", index=False)
+    sections = "".join(f"[columns.{name}]\nbounds = [0, 100]\n" for name in frame)
+    Path("a.policy.toml").write_text(f'[privacy]\nscale = "{scale}"\n{sections}')
+    assert command("dp-publish", "a.csv").returncode == 0
+    said = decisions_of("a.bundle.tar")["columns"]["x"]
+    assert "center" not in said if scale == "scores" else said["center"] == pytest.approx(20.0, abs=1.0)
+    assert said.get("scale", 3.0) == pytest.approx(3.0, rel=0.35)

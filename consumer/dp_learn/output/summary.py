@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.data.margin_summary import find_body
 from dp_bundle.data.margins import Margin, response_margins
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.manifest.columns import Column
@@ -216,22 +217,24 @@ def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
 def clipped_shares(bundle: Bundle) -> dict[str, list[float]]:
     """Return the ends that numbers with a histogram were pulled in to, and the share of rows beyond these.
 
-    The share is at least that of the cells that lie beyond, by noisy counts, and not negative.
+    The share is that of the cells that lie or reach beyond, by noisy counts, and not negative. Cells farther out than
+    anything that stands out from the noise, which may hold noise alone, do not count.
     """
     release, found = bundle.release, dict[str, list[float]]()
     clip = None if release.second_moments is None else release.second_moments.column_clip
-    margins = bundle.margins() if clip is not None and release.margins is not None else ()
     first = {column.source_name: column for column in reversed(release.columns)}
-    for margin in margins:
-        column = first[margin.name]
-        if clip is None or margin.labels or not len(margin.edges) or not column.has_values:
+    for each in bundle.margins() if release.margins else ():
+        column = first[each.name]
+        if clip is None or each.labels or not each.edges.size or not column.has_values or _holds_bounds(column, clip):
             continue
         center, away = column.standards[0].center, clip * column.standards[0].scale
-        if not _holds_bounds(column, clip):
-            shares = margin.shares(release.n_rows, release.margin_variance**0.5)[: margin.n_filled]
-            below = float(shares[:-1][margin.edges <= center - away].sum())
-            above = float(shares[1:][margin.edges >= center + away].sum())
-            found[column.name] = [center - away, center + away, below + above]
+        ends, sigma = [center - away, center + away], release.margin_variance**0.5
+        shares = each.shares(release.n_rows, sigma)[: each.n_filled]
+        start, end = find_body(each.counts[: each.n_filled], sigma)
+        shares[:start] = shares[end:] = 0.0
+        low, high = np.clip(ends, each.edges[0], each.edges[-1])  # the first and the last cell reach beyond any end
+        share = float(shares[:-1][each.edges <= low].sum() + shares[1:][each.edges >= high].sum())
+        found[column.name] = [*ends, share]
     return found
 
 

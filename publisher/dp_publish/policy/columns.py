@@ -19,7 +19,14 @@ from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, coded, open_table
-from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, signs_of, with_numbers_in_text
+from dp_publish.policy.coded_columns import (
+    code_columns,
+    is_coded,
+    other_type,
+    raw_names,
+    signs_of,
+    with_numbers_in_text,
+)
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import find_candidates, is_open, require_printable
@@ -63,18 +70,26 @@ class Prepared:
 
 
 def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, opened: Table | None = None) -> Prepared:
-    """Open a table, unless it is `opened`, and work the policy in: see `resolve` and `choose_columns`."""
-    opened = open_table(data, policy.table) if opened is None else opened
+    """Open a table, unless it is `opened`, and work the policy in: see `resolve` and `choose_columns`.
+
+    A scale names columns that may be published. What is found privately later, when the release is paid for, may leave
+    some of them out, or make them categories: these have no scores then.
+    """
+    table = open_table(data, policy.table) if opened is None else opened
     if is_open(policy):
-        _require_entity(opened, policy)
-        policy = _by_name(opened, policy)
-        found = find_candidates(opened, policy, withheld)
-        gone = tuple(name for name in found.left_out if name in withheld)
+        _require_entity(table, policy)
+        policy = _by_name(table, policy)
+        found = find_candidates(table, policy, withheld)
         policy = policy.model_copy(update={"sought": found})
-        return Prepared(data, opened, policy, dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out), gone)
-    table, resolved = resolve(opened, policy, withheld)
-    kinds, left_out = choose_columns(table, resolved, withheld)
-    return Prepared(data, table, resolved, kinds, left_out, tuple(name for name in left_out if name in withheld))
+        kinds, left_out = dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out)
+    else:
+        table, policy = resolve(table, policy, withheld)
+        kinds, left_out = choose_columns(table, policy, withheld)
+    scale, published = policy.privacy.scale, raw_names(kinds, policy.sources)
+    unknown = [name for name in scale if name not in published] if isinstance(scale, tuple) else []
+    if unknown:
+        raise PolicyError(f"no column that is published is called {listed(unknown)}", "privacy.scale")
+    return Prepared(data, table, policy, kinds, left_out, tuple(name for name in left_out if name in withheld))
 
 
 def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Table, Policy]:

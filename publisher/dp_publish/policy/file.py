@@ -2,7 +2,8 @@
 
 All that a release says of its columns is public, and was paid for. Kinds, levels, gaps and bounds are in its manifest.
 So are the centers of its columns in the first of two rounds, where gaps stand, and, but for a factor, their deviations,
-which are units of the second. Of columns that have histograms, numbers have the places around which their cells lie.
+which are units of the second. Of columns that have histograms, numbers without bounds have the places around which
+their cells lie; bounds cut cells off, so that scores within bounds have no place that is told, and it is searched again.
 """
 
 import json
@@ -204,15 +205,15 @@ def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:
     }
     if moments := release.second_moments:
         privacy |= {"mechanism": moments.mechanism, "neighbours": promise.neighbours}
-    if moments and moments.first_round:
-        privacy["scale"] = list(source_names([each for each in release.columns if each.transform])) or "raw"
+        if moments.first_round:
+            privacy["scale"] = list(source_names([each for each in release.columns if each.transform])) or "raw"
 
     # of several columns that are published for one, the first says what a policy does
     columns: dict[str, Any] = {"*": {"drop": True}}
     for column in release.columns:
         said = column.model_dump(include={"kind", "unit", "description", "bounds", "missing"})
         said |= {"drop": False, "max_change": column.max_change and int(column.max_change)}
-        if moments and column.standards and not margins:
+        if column.standards and column.has_values:
             first, second = column.standards
             scale = second.scale / (_UNITS * len(release.columns) ** 0.5)
             said |= {"center": first.center, "scale": min(scale, column.width)}
@@ -220,7 +221,7 @@ def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:
 
     for margin in margins:
         said, edges = columns[margin.name], margin.edges
-        if len(edges) > 1:
+        if len(edges) > 1 and said["bounds"] is None:
             said |= {"center": np.median(edges), "scale": np.ptp(edges) / _SCALES}
         if (edges % 1 == 0.5).all():  # as are none, those of levels, whose sources say what they are
             said["kind"] = "integer"

@@ -155,21 +155,11 @@ class Privacy(_Model):
         return self.release != "rows"
 
     def scored(self, names: Iterable[str]) -> frozenset[str] | None:
-        """Return which of these raw columns have scores, None for those that scores suit.
-
-        Raises
-        ------
-        PolicyError
-            The scale names another column.
-        """
+        """Return which raw columns have scores, of these or by name, None for those that scores suit."""
         if self.scale in (None, "auto"):
             return None
         if isinstance(self.scale, str):
             return frozenset(names if self.scale == "scores" else ())
-        published = {*names}
-        unknown = [name for name in self.scale or () if name not in published]
-        if unknown:
-            raise PolicyError(f"no column that is published is called {listed(unknown)}", "privacy.scale")
         return frozenset(self.scale or ())
 
     @property

@@ -370,10 +370,10 @@ def _count_margins(batches: Batches, *, columns: Sequence[RawColumn], margins: S
 
 def _raw_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[RawColumn, ...]:
     """Return the raw columns behind the published ones."""
-    place_of, sources = {name: place for place, name in enumerate(kinds)}, {each.name: each for each in policy.sources}
-    blocks, grouped = blocks_of(policy.sources), dict[str, list[int]]()
-    for name in kinds:
-        grouped.setdefault(blocks.get(name, name), []).append(place_of[name])
+    sources, blocks = {each.name: each for each in policy.sources}, blocks_of(policy.sources)
+    grouped = dict[str, list[int]]()
+    for place, name in enumerate(kinds):
+        grouped.setdefault(blocks.get(name, name), []).append(place)
     names, columns = list(kinds), []
     for raw, places in grouped.items():
         source = sources.get(raw)

@@ -157,13 +157,10 @@ class MarginCounts:
     def add(self, values: Floats) -> None:
         """Count the values of some rows, shape (n, p)."""
         for column, margin, counts in zip(self._columns, self._margins, self._counts, strict=True):
-            own = values[:, column.places[0]]
             if column.has_level_columns:
-                cells = np.argmax(values[:, column.places], axis=1)  # one is 1, the others 0
+                cells = np.argmax(values[:, column.places], axis=1)  # one is 1, the others 0; gaps are a level
             else:
-                cells = cells_of(own, margin.edges, len(counts) - 1)
-            if column.has_level_columns and margin.has_gaps:
-                cells = np.where(np.isnan(own), len(counts) - 1, cells)
+                cells = cells_of(values[:, column.places[0]], margin.edges, len(counts) - 1)
             counts += np.bincount(cells, minlength=len(counts))
 
     def merged(self, other: MarginCounts) -> MarginCounts:
@@ -234,8 +231,8 @@ def describe_columns(
         by_cells[first] = is_known or first in maps
         clips[first] = limit if len(scores) > 2 else math.inf
 
-    scales = np.where(by_cells, np.maximum(scales, _LEAST_DEVIATION), scales)
-    high = np.where(by_cells, np.maximum(high, low + _LEAST_DEVIATION), high)
+    np.maximum(scales, _LEAST_DEVIATION, out=scales, where=by_cells)
+    np.maximum(high, low + _LEAST_DEVIATION, out=high, where=by_cells)
     return Described(tuple(margins), sigma, maps, low, high, centers, scales, clips, by_cells)
 
 
@@ -320,13 +317,13 @@ def _values_of(margin: Margin, place: Place, *, is_known: bool) -> Floats:
 
 def _of_indicator(share: float) -> tuple[float, float]:
     """Return the mean and the standard deviation; by rounding, a share may exceed 1."""
-    mean = min(float(share), 1.0)
+    mean = min(share, 1.0)
     return mean, math.sqrt(mean * (1 - mean))
 
 
 def _has_known_cells(column: RawColumn, place: Place) -> bool:
-    """Return True if each level in an order, or each of few whole numbers, has a cell."""
-    few = bool(place.floor) and place.is_bounded and place.high - place.low < MOST_WHOLE
+    """Return True if each level in an order, or each of few whole numbers, with a half between any two, has a cell."""
+    few = place.floor > 0 and place.high - place.low < MOST_WHOLE and abs(place.low + place.high) < 2.0**52
     return not column.has_level_columns and (bool(column.labels) or few)
 
 
