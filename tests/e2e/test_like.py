@@ -55,5 +55,5 @@ def test_bounds_do_not_move_places(scale: str, command: Run) -> None:
     Path("a.policy.toml").write_text(f'[privacy]\nscale = "{scale}"\n{sections}')
     assert command("dp-publish", "a.csv").returncode == 0
     said = decisions_of("a.bundle.tar")["columns"]["x"]
-    assert "center" not in said if scale == "scores" else said["center"] == pytest.approx(20.0, abs=1.0)
-    assert said.get("scale", 3.0) == pytest.approx(3.0, rel=0.35)
+    assert ("center" in said) == (scale == "raw")
+    assert said.get("center", 20.0) == pytest.approx(20.0, abs=1.0)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import qr, solve_triangular
 
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import name_columns, quote_name
@@ -22,7 +21,7 @@ _ROWS = 4  # for each column, or the sample alone makes combinations that hardly
 _KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
 _ROUNDING = 1e-9
 _PART = 0.1  # of a column that lies in such combinations
-_DETERMINED = 0.2  # of a column's standard deviation: what others may leave of it at most
+_DETERMINED = 0.05  # of a column's standard deviation: what others may leave of it at most
 _STRONG = 0.8  # a correlation
 _ERRORS = 2.0  # standard errors, on either side of an estimate
 
@@ -89,15 +88,18 @@ def find_determined(pooled: PooledCovariance) -> dict[str, str]:
     k, found = len(most), dict[str, str]()
     if not k:
         return found
+    from scipy.linalg import qr, solve_triangular  # which most releases have no use for
+
     _, r, order = qr(vectors.T, pivoting=True, mode="economic")
     weights: Any = -solve_triangular(r[:, :k], r[:, k:])
+    others = order[k:]
     for place, own in zip(order[:k], weights, strict=True):
         rest = math.sqrt(most.max() * (1.0 + own @ own))
         if rest <= _DETERMINED:
-            units = pooled.deviations[place] / pooled.deviations[order[k:]]
+            units = pooled.deviations[place] / pooled.deviations[others]
             terms = [
                 f"{weight * unit:.3g} x {quote_name(pooled.columns[other])}"
-                for weight, unit, other in zip(own, units, order[k:], strict=True)
+                for weight, unit, other in zip(own, units, others, strict=True)
                 if abs(weight) >= _PART
             ]
             name = pooled.columns[place]

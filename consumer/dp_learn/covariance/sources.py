@@ -399,6 +399,11 @@ def _released(
         raise BundleFormatError("the manifest of a covariance release does not describe it")
     if moments.first_round is not None:
         mean, combined = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
+        if moments.margins is not None:  # what has one value, to three deviations of a count, varies by noise alone
+            least = release.n_rows - 3.0 * moments.margins.sigma
+            constant = {margin.name for margin in bundle.margins() if margin.counts.max() >= least}
+            varies = [column.source_name not in constant for column in chosen]
+            combined = replace(combined, debiased=combined.debiased * np.outer(varies, varies))
         if moments.margins is None or as_scores is None:
             return mean, combined
         from dp_learn.covariance.scores import behind_scores  # with scipy, which others have no use for

@@ -5,6 +5,7 @@ Of the edges a person is shown those whose sign is sure, and is told how many ar
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import and_more, counted, quote, quote_name, quote_path
+from dp_bundle.base.quoting import and_more, quote, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
@@ -154,31 +155,23 @@ def _describe_clips(summary: Summary) -> str:
         for name, away in bundle["clipped_at"].items():
             nearest[name] = min(away, nearest.get(name, math.inf))
     close = sorted((away, name) for name, away in nearest.items() if away < _CLOSE)
-    shown = ", ".join(f"{away:.2g} (in {quote_name(name)})" for away, name in close[:_LEVELS]) or f"{_CLOSE:g} or more"
-    more = f", and below {_CLOSE:g} in {counted(len(close) - _LEVELS, 'more column')}" * (len(close) > _LEVELS)
+    shown = and_more([f"{away:.2g} (in {quote_name(name)})" for away, name in close], _LEVELS) or f"{_CLOSE:g} or more"
     return (
         f"both rounds are combined; values were clipped where they lie further from the center than {shown} "
-        f"standard deviations, as estimated afterwards{more}; rows beyond the radius were shortened, so that "
-        "variances may be low"
+        "standard deviations, as estimated afterwards; rows beyond the radius were shortened: variances may be low"
     )
 
 
 def _describe_pulled_in(summary: Summary) -> list[str]:
     """Return a sentence on the numbers that were pulled in to ends within their histograms, if there are any."""
-    found: dict[str, list[float]] = {}
-    for bundle in summary["bundles"]:
-        for name, (low, high, share) in bundle["clipped_shares"].items():
-            if share > found.get(name, [0.0, 0.0, _HARDLY])[2]:
-                found[name] = [low, high, share]
-    most = sorted(found.items(), key=lambda item: -item[1][2])
+    shares = [(*found, name) for bundle in summary["bundles"] for name, found in bundle["clipped_shares"].items()]
     each = [
         f"{quote_name(name)} below {low:.4g} or above {high:.4g} (about {100.0 * share:.2g} % of the rows)"
-        for name, (low, high, share) in most[:_LEVELS]
+        for low, high, share, name in sorted(shares, key=itemgetter(2), reverse=True)
+        if share > _HARDLY
     ]
-    more = f", and {counted(len(most) - _LEVELS, 'more column')}" * (len(most) > _LEVELS)
-    return (
-        [f"pulled in to these ends: {', '.join(each)}{more}; links are those of the pulled-in values"] if each else []
-    )
+    named = and_more(each, _LEVELS)
+    return [f"pulled in to these ends: {named}; links are those of the pulled-in values"] if each else []
 
 
 def _describe_definiteness(summary: Summary, *, with_cost: bool) -> list[str]:

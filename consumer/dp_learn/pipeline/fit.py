@@ -157,7 +157,9 @@ def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> Flo
     return fit.nodes.in_data_units(fitted.precision) if fitted is not None and fitted.converged else None
 
 
-def _lay_out(sample: Sample, settings: Settings, *, leave_out: bool) -> tuple[Nodes, PooledCovariance, FloatArray]:
+def _lay_out(
+    sample: Sample, settings: Settings, *, leave_out: bool = False
+) -> tuple[Nodes, PooledCovariance, FloatArray]:
     """Return the nodes, the covariance of their columns in data units, and the same on the scale of the penalty."""
     levels = sample.levels
     if levels.blocks:

@@ -138,7 +138,7 @@ class Privacy(_Model):
         if self.scale is not None and any(other.values()):
             named = " and ".join(name for name, is_other in other.items() if is_other)
             raise PolicyError(
-                f"a scale is for two rounds, which do not take this {named}: leave that out, or scale", "scale"
+                f"a scale is for two rounds, which do not go with {named}: leave that out, or scale", "scale"
             )
         if self.unit == "change":
             raise PolicyError('unit = "change" is for rows: of second moments, give unit = "row"', "unit")

@@ -28,18 +28,16 @@ def test_columns_that_others_determine_are_found(noise: float) -> None:
     assert find_collinear(pooled_from(np.c_[x, x[:, 0], x[:, 2] + x[:, 3]], noise, rng)) == ("0", "2", "3", "8", "9")
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_what_determines_a_column_is_told_in_its_units(noise: float) -> None:
-    """A total and a copy in other units are told by the others alone, a strong but unsure relation is not."""
+def test_what_determines_a_column_is_told_in_its_units() -> None:
+    """A total, and a copy in other units, are told by the others; a strong but unsure relation is not."""
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(5000, 5))
-    loose = x[:, 4] + 0.5 * rng.normal(size=5000)
-    found = find_determined(pooled_from(np.c_[x, x[:, 0] + 2 * x[:, 1] + x[:, 2], 30 * x[:, 3], loose], noise, rng))
-    total, copy = found["5"], found.get("6") or found["3"]
-    assert len(found) == 2
-    assert {" ".join(term.split()[1:]) for term in total.split(" = ")[1].split(" + ")[:3]} == {"x 0", "x 1", "x 2"}
-    assert "2 x 1" in total
-    assert copy.startswith(("6 = 30 x 3 + a constant, to ", "3 = 0.0333 x 6 + a constant, to "))
+    x = rng.normal(size=(5000, 4))
+    loose = x[:, 3] + 0.5 * rng.normal(size=5000)
+    total, copy = x[:, 0] + 2 * x[:, 1] + x[:, 2], 30 * x[:, 3]
+    found = find_determined(pooled_from(np.c_[x, total, copy, loose], 0.05, rng))
+    assert [*found] == ["4", "5"]
+    assert "2 x 1" in found["4"]
+    assert found["5"].startswith("5 = 30 x 3 + a constant, to ")
 
 
 def test_columns_of_a_node_count_together() -> None:
@@ -93,7 +91,7 @@ def test_pairs_whose_collinearity_the_noise_hides_are_found(
 
 
 def test_an_empty_list_of_edges_has_a_true_reason(tmp_path: Path, command: Run) -> None:
-    """A column there twice is left out, and a large alpha hides all edges; neither is the noise."""
+    """A column there twice hides edges at a false discovery rate, a large alpha all of them; neither is the noise."""
     x = np.random.default_rng(0).normal(size=(3000, 4))
     x[:, 1] += x[:, 0]
     pd.DataFrame(np.c_[x, x[:, 0]], columns=list("abcde")).to_parquet(tmp_path / "twice.parquet")
@@ -101,6 +99,7 @@ def test_an_empty_list_of_edges_has_a_true_reason(tmp_path: Path, command: Run) 
     assert command("dp-publish", "twice.parquet").returncode == 0
 
     found = command("dp-learn", "twice.bundle.tar", "--fdr", "0.05").stdout
-    assert "as other columns determine them: " in found
+    assert "determine the others: a, e." in found
+    assert "edges of the collinear columns" in found
     for words in ([], ["--estimator", "scio"]):
         assert "penalty removes them all" in command("dp-learn", "twice.bundle.tar", "--alpha", "2", *words).stdout
