@@ -221,8 +221,8 @@ def describe_columns(
             centers[first], scales[first] = mean_and_deviation(values, filled)
             scales[first] = max(scales[first], _LEAST_DEVIATION)
         limit = _clip(margin, centers[first], scales[first], least_clip, sigma)
-        away = limit * _NEXT_CLIP**-_FARTHER * scales[first]
-        within = np.clip(values, centers[first] - away, centers[first] + away)
+        away = limit * _NEXT_CLIP**-_FARTHER
+        within = np.clip((values - centers[first]) / scales[first], -away, away)
         if suits_scores(within, scores, filled) if scored is None else column.name in scored:
             maps[first] = Scores(margin.edges, scores)
             low[first], high[first] = scores[0], scores[-1]
@@ -242,7 +242,7 @@ def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
     Parameters
     ----------
     values, scores, shares : ndarray of float64, shape (m,)
-        Of its cells, values pulled in to where counts stand out: so noise makes next to no normal column seem bent.
+        Of its cells, values in scales, pulled in to where counts stand out: so noise makes next to no normal column seem bent.
     """
     (mean, deviation), (score, shown) = mean_and_deviation(values, shares), mean_and_deviation(scores, shares)
     if not deviation or shown**2 <= _SHOWN:
