@@ -24,7 +24,7 @@ def test_demo_prints_its_table_and_leaves_pictures(tmp_path: Path) -> None:
     printed = run_example("demo.py", tmp_path)
     little = [line.split("│") for line in printed.splitlines() if "mu = 100," in line or "mu = 25," in line]
     assert len(little) == 2
-    assert all(float(cells[5]) > 0.9 and float(cells[6]) > 0.9 for cells in little)  # AUC and F1
+    assert all(float(cells[5]) > 0.9 and float(cells[6]) > 0.9 for cells in little), printed  # AUC and F1
     assert len(list((tmp_path / "demo").glob("*.graph/graph.png"))) == printed.count(", cell")
 
 
