@@ -242,7 +242,8 @@ def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
     Parameters
     ----------
     values, scores, shares : ndarray of float64, shape (m,)
-        Of its cells, values in scales, pulled in to where counts stand out: so noise makes next to no normal column seem bent.
+        Of its cells, values in scales, pulled in to where counts stand out: noise then makes next to no normal column
+        seem bent.
     """
     (mean, deviation), (score, shown) = mean_and_deviation(values, shares), mean_and_deviation(scores, shares)
     if not deviation or shown**2 <= _SHOWN:
