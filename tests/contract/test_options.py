@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import COMMANDS, Run
 
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
-from dp_learn.cli.shared import WITHOUT_EFFECT
+from dp_learn.cli.main import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
 

@@ -82,7 +82,8 @@ def find_collinear(
 def find_determined(pooled: PooledCovariance) -> dict[str, str]:
     """Return columns that the rest determines but for little of their standard deviation, each with how.
 
-    Directions of no variance are solved for as many columns, which have the largest parts in them.
+    Directions of no variance are solved for as many columns, which have the largest parts in them. What is not named of
+    the rest, as its part is small, counts among what is left.
     """
     vectors, most = _empty_directions(pooled)
     k, found = len(most), dict[str, str]()
@@ -94,13 +95,16 @@ def find_determined(pooled: PooledCovariance) -> dict[str, str]:
     weights: Any = -solve_triangular(r[:, :k], r[:, k:])
     others = order[k:]
     for place, own in zip(order[:k], weights, strict=True):
-        rest = math.sqrt(most.max() * (1.0 + own @ own))
+        parts = vectors[place] - own @ vectors[others]
+        rest = math.sqrt(parts**2 @ most)
         if rest <= _DETERMINED:
+            small = np.where(np.abs(own) < _DETERMINED, own, 0.0)
+            rest += math.sqrt(np.maximum(small @ pooled.correlation[np.ix_(others, others)] @ small, 0.0))
             units = pooled.deviations[place] / pooled.deviations[others]
             terms = [
                 f"{weight * unit:.3g} x {quote_name(pooled.columns[other])}"
-                for weight, unit, other in zip(own, units, others, strict=True)
-                if abs(weight) >= _PART
+                for weight, unit, other in zip(own - small, units, others, strict=True)
+                if weight
             ]
             name = pooled.columns[place]
             said = f"{quote_name(name)} = {' + '.join(terms)} + a constant".replace("+ -", "- ")

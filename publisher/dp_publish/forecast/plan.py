@@ -163,7 +163,7 @@ def make_plan(
     has_histograms = False
     if own is not None and mechanism is not None:
         setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
-        mechanism, has_histograms = setting.name, setting.has_margins(n_rows)
+        mechanism, has_histograms = setting.name, isinstance(setting, TwoRound) and setting.has_margins(n_rows)
         spread_here = median_spread(policy, kinds, spread)
         lost = setting.share_lost(n_rows, spread_here) if isinstance(setting, TwoRound) else 0.0
         if lost >= _LOST:

@@ -270,10 +270,6 @@ class Mechanism(ABC):
             Infinite where there is no formula; see `for_forecast`.
         """
 
-    def has_margins(self, n_rows: int) -> bool:  # noqa: ARG002  most never have
-        """Return whether a release of so many rows has a histogram of each raw column."""
-        return False
-
     @classmethod
     def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
         """Return the expected ``||C^ - C||_F / n`` for rows in the unit ball; None if `auto` is not to choose it."""

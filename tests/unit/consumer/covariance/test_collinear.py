@@ -38,6 +38,9 @@ def test_what_determines_a_column_is_told_in_its_units() -> None:
     assert [*found] == ["4", "5"]
     assert "2 x 1" in found["4"]
     assert found["5"].startswith("5 = 30 x 3 + a constant, to ")
+    (said,) = find_determined(pooled_from(np.c_[x, 10 * x[:, 0] + 0.9 * x[:, 1] + 0.4 * x[:, 2]], 0.02, rng)).values()
+    assert "0.9" in said  # a small part, too
+    assert float(said.split()[-6]) > 4.0  # what is not named is in the figure
 
 
 def test_columns_of_a_node_count_together() -> None:
