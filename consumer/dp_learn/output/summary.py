@@ -89,6 +89,7 @@ def summarize(
         "n_features": len(learned.estimate.columns),
         "columns": list(learned.estimate.columns),
         "drowned_columns": list(fit.drowned),
+        "determined_columns": fit.nodes.columns.determined,
         "collinear_columns": list(learned.collinear),
         "noise_share_of_variance": noise_shares(learned.sample.pooled, nodes),
         "contradictions": learned.contradictions,

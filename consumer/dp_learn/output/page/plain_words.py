@@ -121,7 +121,7 @@ def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]
     summary = found.summary
     n_columns = len(summary["columns"])
     n_drowned = len(summary["drowned_columns"])
-    n_published = len({*summary["columns"], *summary["drowned_columns"]})
+    n_published = len({*summary["columns"], *summary["drowned_columns"], *summary.get("determined_columns", ())})
     analysed = ("Columns", f"{n_columns:,}")
     if n_published > n_columns:
         analysed = ("Columns analysed", f"{n_columns:,} of {n_published:,}")
