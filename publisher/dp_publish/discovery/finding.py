@@ -47,6 +47,7 @@ from dp_publish.policy.open_columns import DiscoveryShares, reasons, share_mu
 
 _CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
+_HARDLY_ANY = 0.2  # of the rows: where noise cannot tell fewer values from none, a column counts as one that has values
 LEAST_LEVEL = 0.02  # of the rows that have a value
 HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
 _LONGEST = 200  # characters of a level
@@ -140,7 +141,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
         without = _without_value(counted[name], look, decimals[name], n_rows, step.sigma)
         if look is Look.WORD:
             decided[name] = ""  # until its levels are known
-        elif all(number > n_rows - _CLEAR * sigma for number, sigma in without[-2:]):
+        elif all(n_rows - number < min(_CLEAR * sigma, _HARDLY_ANY * n_rows) for number, sigma in without[-2:]):
             decided[name] = "hardly any value"
         elif not decimals[name]:
             decided[name] = AMBIGUOUS
@@ -244,7 +245,7 @@ def _by_column(counts: Sequence[int], found: Sought) -> dict[str, Counter[Look]]
 
 def _decide_looks(counted: Mapping[str, Counter[Look]], found: Sought, sigma: float) -> dict[str, Look]:
     """Return what each column of text is."""
-    return {name: best_look(counted[name], _SURE * sigma) for name in found.looked}
+    return {name: best_look(counted[name], _SURE * sigma, sigma) for name in found.looked}
 
 
 def _words_of(looks: Mapping[str, Look]) -> list[str]:

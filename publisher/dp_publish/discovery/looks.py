@@ -83,6 +83,7 @@ LOOKS = tuple(Look)
 _FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
 NUMBERS = (Look.WHOLE, Look.GROUPED_POINT, Look.POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
+_STANDS_OUT = 1.5  # standard deviations of the noise on a count
 FRACTIONS = tuple(look for look in NUMBERS if look is not Look.WHOLE)  # what may be one
 
 
@@ -172,20 +173,24 @@ def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str
     return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
 
 
-def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf) -> Look:
+def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: float = 0.0) -> Look:
     """Return what a column is, by noisy counts of its cells: what most of them are, whatever the others are.
 
-    Digits of which more than so many begin with a zero are words.
+    Digits of which more than so many begin with a zero are words. Counts that do not stand out from their noise are
+    left out, as the noise of several together is larger than that of one.
     """
-    slashed = [noisy[Look.DAY_FIRST], noisy[Look.MONTH_FIRST], noisy[Look.SLASHED]]
+    clear = {look: count for look, count in noisy.items() if count > _STANDS_OUT * sigma} or noisy
+
+    def number(*looks: Look) -> float:
+        return sum(clear.get(look, 0.0) for look in looks)
+
+    slashed = Look.DAY_FIRST if noisy[Look.DAY_FIRST] >= noisy[Look.MONTH_FIRST] else Look.MONTH_FIRST
     groups = {
-        Look.TRUTH: noisy[Look.TRUTH],
-        Look.WHOLE: sum(noisy[look] for look in NUMBERS),
-        Look.DATE: noisy[Look.DATE],
-        Look.TIME: noisy[Look.TIME],
-        Look.DOTTED: noisy[Look.DOTTED],
-        Look.DAY_FIRST if slashed[0] >= slashed[1] else Look.MONTH_FIRST: sum(slashed),
-        Look.WORD: noisy[Look.WORD] + noisy[Look.CODE],
+        Look.TRUTH: number(Look.TRUTH),
+        Look.WHOLE: number(*NUMBERS),
+        **{look: number(look) for look in (Look.DATE, Look.TIME, Look.DOTTED)},
+        slashed: number(Look.DAY_FIRST, Look.MONTH_FIRST, Look.SLASHED),
+        Look.WORD: number(Look.WORD, Look.CODE),
     }
     look = max(groups, key=groups.__getitem__)
     return Look.WORD if look is Look.WHOLE and noisy[Look.CODE] > most_codes else look
