@@ -4,7 +4,8 @@
 
 Tables are scikit-learn's, those in $DPGRAPH_DATA, and statsmodels's where it is installed. Every draw publishes
 the table by `dp-publish TABLE --mu MU` and learns from the file as `dp-learn` does. What is estimated is known from the
-table: correlations of values, pulled in to the ends that the release states, or of normal scores.
+table, as releases state it: correlations of values, pulled in to the ends that the release has, or of normal scores by
+the cells of its histograms (with --ranks, by the table's own ranks, which no reader can know).
 
 A line has the columns that noise drowned, the root mean square error of correlations of the default, and over that of
 noisy rows, of values and of scores by themselves; the share of 95 % intervals of links (clean |partial correlation| of
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -33,6 +35,7 @@ from sklearn import datasets
 
 from dp_bundle import Bundle, DpGraphError, open_bundle
 from dp_bundle.data.margin_summary import QUANTILES, summarize_margin
+from dp_bundle.data.margins import Scores, middle_scores
 from dp_bundle.manifest.columns import Column
 from dp_learn import learn_graph
 from dp_learn.output.reader import correlations
@@ -57,6 +60,7 @@ MEASURES = [
     "kolmogorov",
     "quantiles",
 ]
+BY_RANKS = "--ranks" in sys.argv
 LINK, NONE = 0.1, 0.03  # of clean partial correlations
 
 
@@ -103,6 +107,7 @@ def released(table: pd.DataFrame, *words: str) -> Iterator[Bundle]:
 def truth(bundle: Bundle, table: pd.DataFrame) -> Floats:
     """Return the clean rows as they are published, shape (n, p): pulled in, or in scores, with gaps at the center."""
     release, sources = bundle.release, {each.name: each for each in bundle.release.sources}
+    margins = {each.name: each for each in (bundle.margins() if release.margins is not None else ())}
     clip = release.second_moments.column_clip or 1.0 if release.second_moments else 1.0
     found = []
     for column in release.columns:
@@ -115,7 +120,12 @@ def truth(bundle: Bundle, table: pd.DataFrame) -> Floats:
             values = pd.to_numeric(raw, errors="coerce").to_numpy(float)
         values, known = values.copy(), ~np.isnan(values)
         if column.transform is not None:
-            values[known] = stats.norm.ppf((stats.rankdata(values[known]) - 0.5) / known.sum())
+            if BY_RANKS:
+                values[known] = stats.norm.ppf((stats.rankdata(values[known]) - 0.5) / known.sum())
+            else:
+                margin = margins[column.source_name]
+                shares = margin.shares(release.n_rows, release.margin_variance**0.5)[: margin.n_filled]
+                values = Scores(margin.edges, middle_scores(shares, release.n_rows)).of(values)
             values[~known] = 0.0
         elif column.bounds and not column.standards:
             values = np.clip(np.where(known, values, np.mean(column.bounds)), *column.bounds)
@@ -211,6 +221,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=[*TABLES], choices=[*TABLES])
     parser.add_argument("--mu", nargs="*", type=float, default=[0.5, 1.0, 3.0, 10.0])
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--ranks", action="store_true")
     given = parser.parse_args()
     pd.set_option("display.width", 200)
 
