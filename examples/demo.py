@@ -1,137 +1,120 @@
-"""The whole path on two real tables: publish with noise, verify, learn, and compare with the clean table's graph.
+"""The whole path on one made-up table: publish it by one command, learn from the file, draw rows, build a portal.
 
-Run it with `make demo`. It keeps everything, keys included, under `demo/`, and calls the commands as a user does.
+Run it with `make demo`. It keeps everything, keys included, under `demo/`, calls the commands as a user does, and opens
+the portal's page where it runs on a terminal.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.metrics import f1_score, roc_auc_score
-
-from dp_learn import graphical_lasso
-from dp_learn.pipeline.graph import partial_correlations
+from scipy.stats import norm
 
 ROOT = Path("demo")
-STRENGTHS = {"breast_cancer": (100, 10), "digits": (25, 10)}  # mu of a cell: little noise, and more
-
-# Ranges that the measurements are known to keep to: the extremes printed in the data set's own documentation, rounded
-# outwards, for the mean over a nucleus, its standard error, and the worst of the nuclei.
-BREAST_CANCER_BOUNDS = {
-    "radius": ([5, 30], [0, 3], [5, 40]),
-    "texture": ([5, 45], [0, 5], [10, 55]),
-    "perimeter": ([40, 200], [0, 25], [40, 260]),
-    "area": ([100, 2600], [0, 600], [100, 4500]),
-    "smoothness": ([0.05, 0.175], [0, 0.035], [0.05, 0.25]),
-    "compactness": ([0, 0.4], [0, 0.15], [0, 1.1]),
-    "concavity": ([0, 0.5], [0, 0.4], [0, 1.3]),
-    "concave points": ([0, 0.25], [0, 0.06], [0, 0.3]),
-    "symmetry": ([0.1, 0.35], [0, 0.08], [0.1, 0.7]),
-    "fractal dimension": ([0.04, 0.1], [0, 0.03], [0.05, 0.25]),
-}
+N_ROWS, SEED, SHOWN = 5000, 7, 3
+NUMBERS = ["age", "hours_a_week", "income", "bmi", "blood_pressure"]
 
 
-def breast_cancer() -> tuple[pd.DataFrame, dict[str, list[float]]]:
-    """Return the table and its public bounds."""
-    table = load_breast_cancer(as_frame=True).data
-    bounds: dict[str, list[float]] = {}
-    for measure, (mean, error, worst) in BREAST_CANCER_BOUNDS.items():
-        bounds |= {f"mean {measure}": mean, f"{measure} error": error, f"worst {measure}": worst}
-    return table, bounds
+def make_people() -> pd.DataFrame:
+    """Return a made-up health survey of words, numbers, dates and gaps."""
+    rng = np.random.default_rng(SEED)
+    age = rng.normal(47, 16, N_ROWS).clip(18, 95).round()
+    own = rng.standard_normal((N_ROWS, 6))
+    studied = own[:, 0] - (age - 47) / 60
+    school = np.select([studied > 0.8, studied > -0.5], ["university", "secondary"], "primary")
+    hours = (38 + 6 * own[:, 1] - 0.25 * (age - 60).clip(0)).clip(0).round(1)
+    income = np.exp(9.6 + 0.55 * (school == "university") + 0.02 * (hours - 38) + 0.5 * own[:, 2]).round()
+    smokes = own[:, 3] - 0.5 * (school == "university") > 0.6
+    bmi = (25 + 0.08 * (age - 47) - 0.75 * smokes + 3.5 * own[:, 4]).round(1)
+    pressure = (118 + 0.45 * (age - 47) + 1.1 * (bmi - 25) + 9 * own[:, 5]).round()
+    days = pd.to_timedelta(rng.integers(0, 300, N_ROWS), unit="D")
+    return pd.DataFrame(
+        {
+            "age": age.astype(int),
+            "school": school,
+            "hours_a_week": hours,
+            "income": np.where(rng.random(N_ROWS) < 0.12, np.nan, income),
+            "smokes": np.where(smokes, "yes", "no"),
+            "bmi": bmi,
+            "blood_pressure": pressure,
+            "seen": (pd.Timestamp("2025-01-02") + days).strftime("%Y-%m-%d"),
+        }
+    )
 
 
-def digits() -> tuple[pd.DataFrame, dict[str, list[float]]]:
-    """Return the table of pixel counts, 0 to 16 by construction; pixels that no digit touches are left out."""
-    table = load_digits(as_frame=True).data.astype(int)
-    blank = ["pixel_0_0", "pixel_4_0", "pixel_4_7"]
-    return table, {name: [0, 16] for name in table.columns if name not in blank}
-
-
-def write_policy(path: Path, name: str, columns: list[str], bounds: dict[str, list[float]]) -> None:
-    """Write the policy as a publisher would: bounds for what is published, drop for the rest."""
-    lines = ["[dataset]", f'name = "{name}"', "[privacy]", 'unit = "cell"', "mu = 10.0"]
-    for column in columns:
-        entry = f"bounds = {bounds[column]}" if column in bounds else "drop = true"
-        lines += [f"[columns.{json.dumps(column)}]", entry]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def run(*command: str) -> dict[str, object]:
-    """Run one of the commands and return its JSON answer."""
+def run(*command: str) -> dict[str, Any]:
+    """Run one of the commands in the demo's folder, and return its JSON answer."""
     program = Path(sys.executable).with_name(command[0])
-    finished = subprocess.run([program, *command[1:], "--json"], capture_output=True, text=True, check=False)  # noqa: S603
+    finished = subprocess.run(  # noqa: S603
+        [program.absolute(), *command[1:], "--json"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if finished.returncode:
         sys.exit(f"{' '.join(command)}\n{finished.stderr}")
-    return json.loads(finished.stdout)
+    found: dict[str, Any] = json.loads(finished.stdout)
+    return found
 
 
-def clean_partial_correlations(table: pd.DataFrame, bounds: dict[str, list[float]], alpha: float) -> pd.DataFrame:
-    """Return the clean table's graph: the same estimator, penalty and clipping, without noise."""
-    clipped = table[list(bounds)].clip(*np.array(list(bounds.values()), dtype=float).T, axis=1)
-    solution = graphical_lasso(clipped.corr().to_numpy(), alpha)
-    return pd.DataFrame(partial_correlations(solution.precision), clipped.columns, clipped.columns)
+def clean_partial_correlations(people: pd.DataFrame) -> pd.DataFrame:
+    """Return what the table itself shows of its numbers, given all else: of incomes by ranks, as they are published."""
+    seen = pd.to_datetime(people["seen"]).astype("int64")
+    income = pd.Series(norm.ppf((people["income"].rank() - 0.5) / people["income"].count())).fillna(0.0)
+    words = pd.get_dummies(people[["school", "smokes"]], drop_first=True)
+    numbers = people[NUMBERS].assign(income=income, seen=seen, no_income=people["income"].isna())
+    precision = np.linalg.inv(np.corrcoef(numbers.join(words).to_numpy(float).T))
+    roots = np.sqrt(np.diagonal(precision))
+    partial = -precision / np.outer(roots, roots)
+    return pd.DataFrame(partial[: len(NUMBERS), : len(NUMBERS)], NUMBERS, NUMBERS)
 
 
-def compare(clean: pd.DataFrame, folder: Path) -> tuple[float, float, int]:
-    """Return AUC and F1 of the learned edges against the clean ones, and the number of edges."""
-    precision = pd.read_csv(folder / "precision.csv", index_col=0)
-    learned = pd.DataFrame(partial_correlations(precision.to_numpy()), precision.index, precision.columns)
-    learned = learned.reindex(index=clean.index, columns=clean.columns, fill_value=0.0)
-    upper = np.triu_indices(len(clean), 1)
-    truth = clean.to_numpy()[upper] != 0
-    score = np.abs(learned.to_numpy()[upper])
-    return roc_auc_score(truth, score), f1_score(truth, score > 0), int(np.count_nonzero(score))
+def compare_links(people: pd.DataFrame) -> list[str]:
+    """Return a line for each of the strongest links of numbers: as it was learned, and in the table itself."""
+    clean, edges = clean_partial_correlations(people), pd.read_csv(ROOT / "people.graph" / "edges.csv")
+    edges = edges[edges["source"].isin(NUMBERS) & edges["target"].isin(NUMBERS) & edges["ci_low"].notna()]
+    strongest = edges.sort_values("partial_correlation", key=np.abs, ascending=False).head(SHOWN)
+    return [
+        f"  {edge.source} -- {edge.target}: {edge.partial_correlation:+.2f} "
+        f"({edge.ci_low:+.2f} to {edge.ci_high:+.2f}); in the table itself {clean.loc[edge.source, edge.target]:+.2f}"
+        for edge in strongest.itertuples()
+    ]
 
 
 def main() -> None:
-    """Run the demo and print one table."""
+    """Run the demo, and print ten lines."""
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir()
-    os.environ["DPGRAPH_HOME"] = str(ROOT / "state")
-    summary = Table(title="Edges of noisy bundles (--select ebic), against the clean table's graph at the same alpha")
-    for heading in ("table", "rows x columns", "published at", "alpha", "AUC", "F1", "edges / clean", "guarantee"):
-        summary.add_column(heading)
-    for name, load in {"breast_cancer": breast_cancer, "digits": digits}.items():
-        table, bounds = load()
-        data = ROOT / f"{name}.parquet"
-        table.to_parquet(data)
-        write_policy(ROOT / f"{name}.policy.toml", name, list(table.columns), bounds)
-        for number, mu in enumerate(STRENGTHS[name], start=1):
-            bundle, folder = ROOT / f"{name}-{number}.bundle.tar", ROOT / f"{name}-{number}.graph"
-            receipt = run("dp-publish", str(data), "--mu", str(mu), "--out", str(bundle))
-            run("dp-bundle", "verify", str(bundle))
-            found = run("dp-learn", str(bundle), "--select", "ebic", "--out", str(folder))
-            alpha = float(found["alpha"])
-            judged = [*found["columns"], *found["drowned_columns"]]  # but for those that others determine
-            clean = clean_partial_correlations(table, {column: bounds[column] for column in judged}, alpha)
-            auc, f1, n_edges = compare(clean, folder)
-            size = f"{len(table)} x {len(bounds)}"
-            n_clean = int(np.count_nonzero(np.triu(clean.to_numpy(), 1)))
-            cells = [
-                f"{alpha:.3g}",
-                f"{auc:.3f}",
-                f"{f1:.3f}",
-                f"{n_edges} / {n_clean}",
-                _guarantee(receipt["release"]),
-            ]
-            summary.add_row(name, size, f"mu = {mu}, cell", *cells)
-    Console(width=120).print(summary)
-    print(f"bundles, graphs (graph.png) and this demo's keys are under {ROOT}/")
+    os.environ["DPGRAPH_HOME"] = str((ROOT / "state").absolute())
+    people = make_people()
+    people.to_csv(ROOT / "people.csv", index=False)
+    print(f"1. a made-up survey: {N_ROWS:,} people, {people.shape[1]} columns of words, numbers, dates and gaps")
 
+    published = run("dp-publish", "people.csv")["release"]
+    columns, mu = len(published["columns"]), published["guarantee"]["mu"]
+    print(
+        f"2. dp-publish people.csv: {columns} columns, as words become several; every row protected at mu = {mu:.3g},"
+    )
+    print(f"   where the guess which of two a row is, is right in at most {math.ceil(1000 * norm.cdf(mu / 2)) / 10} %")
+    run("dp-bundle", "verify", "people.bundle.tar")
+    learned = run("dp-learn", "people.bundle.tar")
+    print(f"3. dp-learn people.bundle.tar: {learned['n_edges']} links; the strongest of numbers, and in the table:")
+    print(*compare_links(people), sep="\n")
 
-def _guarantee(release: dict[str, object]) -> str:
-    guarantee = release["guarantee"]
-    return f"{guarantee['unit']}, rho = {guarantee['rho']:.3g}"
+    run("dp-bundle", "synthesize", "people.bundle.tar", "--out", "people.synthetic.csv")
+    print("4. dp-bundle synthesize: as many rows of nobody, in demo/people.synthetic.csv")
+    run("dp-bundle", "catalog", ".", "--out", "portal")
+    page = ROOT / "portal" / "index.html"
+    print(f"5. dp-bundle catalog: a portal, at {page}; graph and tables are in {ROOT}/people.graph/")
+    if sys.stdout.isatty():
+        webbrowser.open(page.absolute().as_uri())
 
 
 if __name__ == "__main__":
