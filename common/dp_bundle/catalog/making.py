@@ -52,14 +52,14 @@ from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
 from dp_bundle.manifest.columns import Column
 from dp_bundle.portals.learned import find_reader_package
-from dp_bundle.portals.portal_json import DCAT_CONTEXT, dcat_dataset, schema_org_document
+from dp_bundle.portals.vocabularies import describe_in, read_template
 from dp_bundle.trust.judging import Entries, UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
-_SOURCES = {".py", ".html", ".css", ".js"}
+_SOURCES = {".py", ".html", ".css", ".js", ".json"}
 _BARS = 30
 _BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
 _ROWS, _ACROSS = 8, 12  # of the preview
@@ -336,13 +336,15 @@ _EPOCH = "1970-01-01T00:00:00Z"  # of a feed without entries, which must have a 
 def catalog_document(title: str, address: str, offered: Sequence[Facts]) -> str:
     """Return the catalog of all offered releases as DCAT in JSON-LD."""
     catalog = {
-        "@context": DCAT_CONTEXT,
+        "@context": read_template("dcat")["@context"],
         "@id": address or "#catalog",
         "@type": "dcat:Catalog",
         "dct:title": title,
         "dct:description": "Data sets that carry random noise for differential privacy, each signed by its publisher.",
         "dct:publisher": {"@type": "foaf:Agent", "foaf:name": title},
-        "dcat:dataset": [facts["dcat"] for facts in offered],
+        "dcat:dataset": [
+            {name: value for name, value in facts["dcat"].items() if name != "@context"} for facts in offered
+        ],
     }
     return json.dumps(catalog, indent=1, ensure_ascii=False) + "\n"
 
@@ -489,8 +491,10 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "about": _about(Subject(release)),
         "columns": [_column(column, clip, meanings) for column in release.columns[:SHOWN_COLUMNS]],
         **_show_values(bundle),
-        "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
-        "schema_org": schema_org_document(release, [near], address=f"{address}{folder}/{page}" if address else ""),
+        "dcat": describe_in("dcat", release, [whole], address=f"{address}{folder}/{page}"),
+        "schema_org": describe_in(
+            "schema.org", release, [near], address=f"{address}{folder}/{page}" if address else ""
+        ),
     }
 
 
