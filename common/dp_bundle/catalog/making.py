@@ -44,9 +44,8 @@ from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.data.margin_summary import share_interval
-from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.describe.meanings import column_meanings
-from dp_bundle.describe.sentences import describe_bounds, describe_size
+from dp_bundle.data.rows import to_numpy
+from dp_bundle.describe.sentences import column_meanings, describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path

@@ -15,8 +15,7 @@ from markupsafe import Markup
 from dp_bundle.base.quoting import counted, name_columns, percent_at_most, quote_name
 from dp_bundle.catalog.label import SHOWN_COLUMNS, is_weak, worded_label
 from dp_bundle.catalog.moments import moments_values
-from dp_bundle.describe.meanings import first_columns
-from dp_bundle.describe.sentences import describe_bounds, describe_size, of_hundred
+from dp_bundle.describe.sentences import describe_bounds, describe_size, first_columns, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
-from dp_bundle.describe.meanings import first_columns
 from dp_bundle.describe.sentences import (
     describe_gaps,
     describe_guarantee,
     describe_moments,
     describe_noise,
     describe_total,
+    first_columns,
 )
 from dp_bundle.manifest.dataset import WEB, Dataset, dataset_details, doi_address
 from dp_bundle.manifest.release import Release

@@ -36,8 +36,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.describe.readme import make_readme
+from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember, make_readme
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile, Subject, slug, three_letters, without_gaps
 from dp_bundle.manifest.dataset import THEMES, WEB
 from dp_bundle.manifest.release import Release
