@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from dp_bundle.base import errors
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.release import Statement
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
 
 FOLDER = Path(__file__).parent / "reference"

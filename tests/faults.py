@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance import calibration as moments_calibration

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from dp_audit import books
-from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.data import contribution_cap, kinds, table, typed

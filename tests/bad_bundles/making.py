@@ -22,7 +22,7 @@ from tests.tamper.archives import Members, members_of
 
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.files.tar import write_archive
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.release import Statement
 from dp_bundle.trust.signing import Envelope, sign_envelope
 
 __all__ = [

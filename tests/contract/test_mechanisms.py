@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, publish

@@ -11,7 +11,7 @@ from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.describe.subject import Subject
-from dp_bundle.portals.portal_json import datacite_document
+from dp_bundle.portals.vocabularies import describe_in
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 PRIVACY = '[dataset]\nname = "weekly"\n[privacy]\n{privacy}\n[columns."*"]\nkind = "integer"\nbounds = [0, 400]\n'
@@ -47,7 +47,7 @@ def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: R
 
     with open_bundle(Path("weekly.bundle.tar"), UnsafeTrustAnyone()) as bundle:
         release = bundle.release
-    for words in (Subject(release).description, str(worded_label(release)), str(datacite_document(release, []))):
+    for words in (Subject(release).description, str(worded_label(release)), str(describe_in("datacite", release, []))):
         assert words.count(SEVERAL_CELLS) == 1
     weekly.with_name("weekly.policy.toml").write_text(CELLS)
     of_cells = command("dp-publish", weekly.name, "--anyway", "--out", "cells.tar")

@@ -30,8 +30,7 @@ from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.data.margins import margin_table
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.describe.meanings import describe_sources
-from dp_bundle.describe.sentences import describe_guarantee, describe_total
+from dp_bundle.describe.sentences import describe_guarantee, describe_sources, describe_total
 from dp_bundle.manifest.columns import Column, RandomizedResponse, source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone

@@ -18,8 +18,7 @@ from dp_bundle.catalog.pages import describe_processing, page_beside
 from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.portal_json import datacite_document, dcat_dataset, schema_org_document
-from dp_bundle.portals.staging import ckan_package, dataverse_dataset, hugging_face_card, invenio_record, privacy_label
+from dp_bundle.portals.vocabularies import dataverse_dataset, describe_in, hugging_face_card
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
@@ -57,7 +56,7 @@ def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
         yield Claim("right", label["right"], "own", "label, share")
     if label["right_in_all"] is not None:
         yield Claim("right", label["right_in_all"], "all", "label, share in all")
-    numbers = privacy_label(release, "signer")
+    numbers = describe_in("huggingface", release, signer="signer")["differential_privacy"]
     yield from read_numbers(numbers, "card", "own")
     spent = numbers["spent_so_far"]
     yield from read_numbers(spent, "card, spent", f"all {spent['unit']}")
@@ -120,12 +119,12 @@ def _of_portals(release: Release, numbers: dict[str, Any]) -> Iterator[Claim]:
     assert yaml.safe_load(front)["differential_privacy"] == json.loads(json.dumps(numbers))
     yield from read_text(_without_bounds(unescaped(text), release), "card")
     documents = {
-        "CKAN": ckan_package(release, files, "signer"),
-        "DataCite": datacite_document(release, files),
+        "CKAN": describe_in("ckan", release, files, signer="signer"),
+        "DataCite": describe_in("datacite", release, files),
         "Dataverse": dataverse_dataset(release),
-        "DCAT": dcat_dataset(release, files),
-        "InvenioRDM": invenio_record(release),
-        "schema.org": schema_org_document(release, files),
+        "DCAT": describe_in("dcat", release, files),
+        "InvenioRDM": describe_in("zenodo", release),
+        "schema.org": describe_in("schema.org", release, files),
     }
     for place, document in documents.items():
         yield from _of_leaves(document, place)

@@ -16,7 +16,7 @@ from tests.statistical.stating import Stated
 from tests.statistical.test_stated_against_real import ROUNDING
 
 from dp_bundle.manifest.costs import Strength, cost_of_several
-from dp_bundle.manifest.moment_noise import Margins
+from dp_bundle.manifest.matrix_noise import Margins
 from dp_publish.accounting.conversions import Cost
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.ledger.restoring import cost_of_release

@@ -25,7 +25,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.cli.console import run
 from dp_bundle.cli.main import cli as bundle_cli
 from dp_bundle.manifest.columns import Noise
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.release import Statement
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_learn.cli.main import cli as learn_cli
@@ -185,7 +185,7 @@ READ_ALL = """
 import io, json, re, sys, time
 from pathlib import Path
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.row_reader import find_groups
+from dp_bundle.data.rows import find_groups
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
 status, found = Path("/proc/self/status"), {}
 contents = {name: make() for name, make in PARTS.items()}

@@ -6,7 +6,6 @@ from typing import Any
 
 from dp_bundle.base.quoting import counted, quote, quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_discovery,
@@ -15,8 +14,10 @@ from dp_bundle.describe.sentences import (
     describe_noise,
     describe_promise,
     describe_size,
+    describe_sources,
     describe_total,
     describe_unprotected,
+    first_columns,
 )
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release

@@ -40,8 +40,14 @@ from dp_bundle.files.windows import (
     digest_member,
     read_unchanged,
 )
-from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.release import (
+    COVARIANCE_NAME,
+    FIRST_ROUND_NAME,
+    MARGINS_NAME,
+    TRANSFORM_NAME,
+    Release,
+    Statement,
+)
 from dp_bundle.trust.judging import TrustedKey
 from dp_bundle.trust.signing import Envelope, PublicKey
 
@@ -52,7 +58,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dp_bundle.data.margins import Margin
-    from dp_bundle.data.row_reader import RowGroup
+    from dp_bundle.data.rows import RowGroup
 
 
 import hashlib
@@ -205,7 +211,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data.row_reader import find_groups
+        from dp_bundle.data.rows import find_groups
 
         parts, release = ((name, self._views(name)) for name in self._row_members()), self.release
         return find_groups(parts, release.columns, release.n_rows)
@@ -445,7 +451,7 @@ def open_part(task: PartTask) -> Iterator[Iterator[RowGroup]]:
     """
     import pyarrow as pa  # digests are taken without it
 
-    from dp_bundle.data.row_reader import part_groups
+    from dp_bundle.data.rows import part_groups
 
     with _opened(task) as source:
         release = _parse(read_unchanged(source, task.manifest, task.manifest_sha256))

@@ -15,8 +15,7 @@ from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.files.tar import write_archive
-from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
+from dp_bundle.manifest.release import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.trust.signing import sign_envelope
 
 MAX_MANIFEST = MAX_PAYLOAD // 3 * 4 + 2**10  # bytes, in base64 with a signature

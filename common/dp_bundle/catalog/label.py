@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 from dp_bundle.base.quoting import counted
-from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
     chance_in_all,
     chance_of_guess,
@@ -21,8 +20,10 @@ from dp_bundle.describe.sentences import (
     describe_moments,
     describe_noise,
     describe_promise,
+    describe_sources,
     describe_total,
     describe_unprotected,
+    first_columns,
 )
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee

@@ -27,42 +27,41 @@ from importlib.metadata import version
 from itertools import combinations_with_replacement, islice
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape as escape_xml
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError, DpGraphError
-from dp_bundle.base.quoting import counted, escape, quote_path
+from dp_bundle.base.quoting import counted, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import belongs, minisig_path, published_files, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.catalog.moments import survey_moments
-from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
+from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.data.margin_summary import share_interval
-from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.describe.meanings import column_meanings
-from dp_bundle.describe.sentences import describe_bounds, describe_size
+from dp_bundle.data.rows import to_numpy
+from dp_bundle.describe.sentences import column_meanings, describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
 from dp_bundle.manifest.columns import Column
+from dp_bundle.page.document import fill_template
 from dp_bundle.portals.learned import find_reader_package
-from dp_bundle.portals.portal_json import DCAT_CONTEXT, dcat_dataset, schema_org_document
+from dp_bundle.portals.vocabularies import describe_in, read_template
 from dp_bundle.trust.judging import Entries, UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
-_SOURCES = {".py", ".html", ".css", ".js"}
+_SOURCES = {".py", ".html", ".css", ".js", ".json", ".txt", ".xml"}
 _BARS = 30
 _BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
 _ROWS, _ACROSS = 8, 12  # of the preview
+_HOLDS = {"rows": "noisy rows", "covariance": "second moments", "histograms": "histograms and second moments"}
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
@@ -162,18 +161,19 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
     for facts in sorted(offered, key=lambda each: (each["folder"], -each["number"])):
         series.setdefault(facts["folder"], []).append(facts)
     for place, releases in series.items():
-        history = [brief(each) for each in releases]
+        files_of_all = [each["sha256"] for each in releases]
         for facts in releases:
-            name = names.get(facts["signer"], "")
-            context: Facts = {"title": settings.title, "signer_name": name, "history": history}
-            made_from = _key(code, facts["sha256"], settings.address, context, facts["beside"])
+            context: Facts = {"title": settings.title, "signer_name": names.get(facts["signer"], "")}
+            made_from = _key(code, facts["sha256"], settings.address, context, files_of_all, facts["beside"])
             source = paths[facts["key"]]
             outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
             for sha256 in filter(facts["beside"].get, facts["beside"]):
                 outputs[f"{place}/{facts['tar']}.minisig"] = Output(
                     sha256, source=minisig_path(packed_path(source) if source.is_dir() else source)
                 )
-            outputs[f"{place}/{facts['page']}"] = Output(made_from, make=partial(release_page, facts, **context))
+            outputs[f"{place}/{facts['page']}"] = Output(
+                made_from, make=partial(release_page, facts, history=releases, **context)
+            )
     newest = sorted((each[0] for each in series.values()), key=lambda each: (each["created"], each["folder"]))[::-1]
     ordered = [facts for each in series.values() for facts in each]
     outputs |= _lists(code, settings, newest, ordered, refused, names)
@@ -298,13 +298,15 @@ def _lists(
     title, address = settings.title, settings.address
     everything = [each for facts in ordered for each in (facts["sha256"], *facts["beside"])]
     made_from = _key(code, *everything, title, address, [tuple(each) for each in refused], names)
+    values = {"title": title, "address": address, "offered": ordered, "names": names}
+    values |= _feed_values(address, title, ordered)
     makers = {
         "catalog.jsonld": partial(catalog_document, title, address, ordered),
-        "feed.xml": partial(atom_feed, title, address, ordered, names),
-        "SHA256SUMS": partial(checksums, ordered),
+        "feed.xml": partial(fill_template, ASSETS, "feed.xml", values),
+        "SHA256SUMS": partial(fill_template, ASSETS, "sums.txt", values),
     }
     if address:
-        makers["sitemap.xml"] = partial(sitemap, address, ordered)
+        makers["sitemap.xml"] = partial(fill_template, ASSETS, "sitemap.xml", values)
     makers["index.html"] = partial(list_page, newest, refused, title=title, address=address, names=names)
     return {name: Output(made_from, make=make) for name, make in makers.items()}
 
@@ -330,79 +332,31 @@ def _code_version() -> str:
 
 
 _NEWEST = 100  # entries of the feed
-_EPOCH = "1970-01-01T00:00:00Z"  # of a feed without entries, which must have a date
 
 
 def catalog_document(title: str, address: str, offered: Sequence[Facts]) -> str:
     """Return the catalog of all offered releases as DCAT in JSON-LD."""
     catalog = {
-        "@context": DCAT_CONTEXT,
+        "@context": read_template("dcat")["@context"],
         "@id": address or "#catalog",
         "@type": "dcat:Catalog",
         "dct:title": title,
         "dct:description": "Data sets that carry random noise for differential privacy, each signed by its publisher.",
         "dct:publisher": {"@type": "foaf:Agent", "foaf:name": title},
-        "dcat:dataset": [facts["dcat"] for facts in offered],
+        "dcat:dataset": [
+            {name: value for name, value in facts["dcat"].items() if name != "@context"} for facts in offered
+        ],
     }
     return json.dumps(catalog, indent=1, ensure_ascii=False) + "\n"
 
 
-def atom_feed(title: str, address: str, offered: Sequence[Facts], names: Mapping[str, str]) -> str:
-    """Return the newest releases as an Atom feed; `names` are what the portal calls signers, by their keys."""
+def _feed_values(address: str, title: str, offered: Sequence[Facts]) -> Facts:
+    """Return what the feed is filled with: the newest releases, each with a name that no other has."""
     newest = sorted(offered, key=lambda facts: (facts["created"], facts["manifest_sha256"]), reverse=True)[:_NEWEST]
-    updated = newest[0]["created"] if newest else _EPOCH
-    name = address or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, title)}"
-    links = [f"<link href={quoteattr(address or 'index.html')}/>"]
-    if address:
-        links.append(f'<link rel="self" href={quoteattr(f"{address}feed.xml")}/>')
-    head = [
-        '<?xml version="1.0" encoding="utf-8"?>',
-        '<feed xmlns="http://www.w3.org/2005/Atom">',
-        f"<title>{_text(title)}</title><id>{_text(name)}</id><updated>{updated}</updated>{''.join(links)}",
-    ]
-    return "\n".join([*head, *(_entry(address, facts, names) for facts in newest), "</feed>", ""])
-
-
-def _entry(address: str, facts: Facts, names: Mapping[str, str]) -> str:
-    about, label = facts["about"], facts["label"]
-    name = uuid.uuid5(uuid.NAMESPACE_URL, f"sha256:{facts['manifest_sha256']}")
-    by = about["creators"] or [about["publisher"] or names.get(facts["signer"]) or facts["signer"]]
-    authors = "".join(f"<author><name>{_text(each)}</name></author>" for each in by)
-    summary = " ".join([label["who"], *label["strength"]])
-    link = f"{address}{facts['folder']}/{facts['page']}"
-    return (
-        f"<entry><title>{_text(about['title'])}, release {facts['number']}</title><id>urn:uuid:{name}</id>"
-        f"<updated>{facts['created']}</updated>{authors}"
-        f"<link href={quoteattr(link)}/>"
-        f"<summary>{_text(summary)}</summary></entry>"
-    )
-
-
-def sitemap(address: str, offered: Sequence[Facts]) -> str:
-    """Return the sitemap of a site whose address is known."""
-    pages = [f"{facts['folder']}/{facts['page']}" for facts in offered]
-    dates = [facts["created"][:10] for facts in offered]
-    urls = [f"<url><loc>{_text(address)}</loc></url>"]
-    urls += [
-        f"<url><loc>{_text(address + page)}</loc><lastmod>{date}</lastmod></url>"
-        for page, date in zip(pages, dates, strict=True)
-    ]
-    head = '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
-    return "\n".join([head, *urls, "</urlset>", ""])
-
-
-def checksums(offered: Sequence[Facts]) -> str:
-    """Return the digest of every download, as sha256sum -c reads it."""
-    lines = []
-    for facts in offered:
-        name = f"{facts['folder']}/{facts['tar']}"
-        lines.append(f"{facts['sha256']}  {name}\n")
-        lines += [f"{sha256}  {name}.minisig\n" for sha256, is_good in facts["beside"].items() if is_good]
-    return "".join(lines)
-
-
-def _text(text: str) -> str:
-    return escape_xml(escape(text))
+    return {
+        "identifier": address or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, title)}",
+        "newest": [(uuid.uuid5(uuid.NAMESPACE_URL, f"sha256:{each['manifest_sha256']}"), each) for each in newest],
+    }
 
 
 def digest_bundle(path: Path) -> str:
@@ -481,6 +435,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "created": lineage.created,
         "previous": lineage.previous,
         "kind": release.kind,
+        "holds": _HOLDS["histograms" if release.margins is not None else release.kind],
         "has_margins": release.margins is not None,
         "measure": describe_size(release),
         "software": release.software,
@@ -489,8 +444,10 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "about": _about(Subject(release)),
         "columns": [_column(column, clip, meanings) for column in release.columns[:SHOWN_COLUMNS]],
         **_show_values(bundle),
-        "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
-        "schema_org": schema_org_document(release, [near], address=f"{address}{folder}/{page}" if address else ""),
+        "dcat": describe_in("dcat", release, [whole], address=f"{address}{folder}/{page}"),
+        "schema_org": describe_in(
+            "schema.org", release, [near], address=f"{address}{folder}/{page}" if address else ""
+        ),
     }
 
 

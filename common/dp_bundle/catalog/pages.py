@@ -12,22 +12,19 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dp_bundle.base.quoting import counted, name_columns, percent_at_most, quote_name
-from dp_bundle.catalog.label import SHOWN_COLUMNS, is_weak, worded_label
+from dp_bundle.base.quoting import counted, name_columns, quote_name
+from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.catalog.moments import moments_values
-from dp_bundle.describe.meanings import first_columns
-from dp_bundle.describe.sentences import describe_bounds, describe_size, of_hundred
+from dp_bundle.describe.sentences import describe_bounds, describe_size, first_columns, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 
-_ASSETS = Path(__file__).with_name("assets")
-_KINDS = {"rows": "noisy rows", "covariance": "second moments", "histograms": "histograms and second moments"}
+ASSETS = Path(__file__).with_name("assets")
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
-_EXCERPT = 240  # characters of a description
 _STEP, _RADIUS = 16, 5.5  # of a dot
 _WIDTH, _HEIGHT = 300, 64  # of a histogram
 _BY_CHANCE = 50
@@ -45,28 +42,26 @@ def list_page(
     newest: Sequence[Facts], refused: Sequence[Refused], *, title: str, address: str, names: dict[str, str]
 ) -> str:
     """Return the page that lists every dataset by its newest release, and the files that are not offered."""
-    cards = [_card(facts, names) for facts in newest]
+    signers = {facts["signer"]: names.get(facts["signer"]) or "unknown signer" for facts in newest}
     catalog = {
         "@context": "https://schema.org/",
         "@type": "DataCatalog",
         "name": title,
         **({"@id": address, "url": address} if address else {}),
         "dataset": [
-            {"@type": "Dataset", "name": facts["about"]["title"], "url": f"{address}{card['page']}"}
-            for facts, card in zip(newest, cards, strict=True)
+            {"@type": "Dataset", "name": facts["about"]["title"], "url": f"{address}{facts['folder']}/{facts['page']}"}
+            for facts in newest
         ],
     }
     values = {
-        "cards": cards,
+        "newest": newest,
         "refused": refused,
-        "units": sorted({card["protects"] for card in cards}),
-        "kinds": sorted({card["kind"] for card in cards}),
-        "signers": sorted({card["signer"] for card in cards}),
+        "signers": signers,
         "address": address,
         "markup": as_json(catalog),
         "portal": title,
     }
-    return render_page(Page(_ASSETS, "list.html", title, values, scripts=["list.js"]))
+    return render_page(Page(ASSETS, "list.html", title, values, scripts=["list.js"]))
 
 
 def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequence[Facts]) -> str:
@@ -81,24 +76,18 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
     signer_name : str
         What the portal calls the signer; nothing if it does not trust the key.
     history : sequence of dict
-        The `brief` facts of all releases of the dataset that are offered, newest first.
+        The facts of all releases of the dataset that are offered, newest first.
     """
     series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
     newer = next((each for each in series if each["number"] > facts["number"]), None)
     values = {
         **facts,
-        **brief(facts),
         "portal": title,
         "signer_name": signer_name,
         "history": history,
         "newer": newer,
         "missing": _missing(history),
         **label_values(facts["label"]),
-        "signatures": [
-            (f"{facts['tar']}.minisig", "Signature for minisign", sha256)
-            for sha256, is_good in facts["beside"].items()
-            if is_good
-        ],
         "cards": [
             {**column, **_drawn(column, counted), "number": place}
             for place, (column, counted) in enumerate(zip_longest(facts["columns"], facts["histograms"]))
@@ -108,7 +97,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "markup": as_json(facts["schema_org"]),
     }
     heading = f"{facts['about']['title']}, release {facts['number']}"
-    return render_page(Page(_ASSETS, "release.html", heading, values, scripts=[]))
+    return render_page(Page(ASSETS, "release.html", heading, values, scripts=[]))
 
 
 def label_values(label: Facts) -> Facts:
@@ -118,57 +107,8 @@ def label_values(label: Facts) -> Facts:
         "label": label,
         "picture": hundred_guesses(n_right),
         "n_right": n_right,
-        "guesses": _percent(label["right"]),
-        "guesses_in_all": _percent(label["right_in_all"]),
         "noise_table": _noise_table(label["columns"]) if label["columns"] else None,
     }
-
-
-def brief(facts: Facts) -> Facts:
-    """Return what a dataset's other pages say of a release."""
-    names = ("number", "created", "kind", "page", "tar", "size", "sha256", "manifest_sha256", "previous", "series")
-    right = facts["label"]["right"]
-    return {
-        **{name: facts[name] for name in names},
-        "protects": facts["label"]["protects"],
-        "right": right,
-        "guesses": _percent(right),
-        "date": facts["created"][:10],
-        "bytes": _size(facts["size"]),
-        "kind_words": _kind_words(facts),
-    }
-
-
-def _card(facts: Facts, names: dict[str, str]) -> Facts:
-    """Return what the list says of a dataset."""
-    about, label = facts["about"], facts["label"]
-    text = about["description"]
-    right = label["right"] if label["releases"] == 1 else label["right_in_all"]
-    return {
-        **brief(facts),
-        "title": about["title"],
-        "name": facts["name"],
-        "page": f"{facts['folder']}/{facts['page']}",
-        "tar": f"{facts['folder']}/{facts['tar']}",
-        "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
-        "right": right,
-        "guesses": _percent(right),
-        "is_weak": is_weak(right),
-        "releases": label["releases"],
-        "kind": _kind_words(facts),
-        "measure": facts["measure"],
-        "license": about["license"],
-        "signer": names.get(facts["signer"]) or "unknown signer",
-        "keywords": about["keywords"],
-    }
-
-
-def _kind_words(facts: Facts) -> str:
-    return _KINDS["histograms" if facts["has_margins"] else facts["kind"]]
-
-
-def _percent(right: float | None) -> str | None:
-    return None if right is None else percent_at_most(right)
 
 
 def _missing(history: Sequence[Facts]) -> str:
@@ -234,14 +174,6 @@ def _preview(facts: Facts) -> PageTable:
     columns += [TableColumn(head, values, ".6g") for head, values in zip(heads, lines, strict=True)]
     rest = f"{more} further columns are in the download." if more > 1 else "One further column is in the download."
     return PageTable("preview", caption, columns, more=rest if more else "")
-
-
-def _size(n_bytes: int) -> str:
-    """Return a file's size for a person."""
-    size, units = float(n_bytes), ["bytes", "kB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
-        size, units = size / 1000, units[1:]
-    return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
 
 
 def hundred_guesses(n_right: int) -> Markup:
@@ -324,7 +256,7 @@ def page_beside(release: Release, *, signer: str, manifest_sha256: str, file: st
         "record": describe_processing(release, label, signer, manifest_sha256),
     }
     title = f"{subject.title}, release {subject.number}"
-    return render_page(Page(_ASSETS, "beside.html", title, values))
+    return render_page(Page(ASSETS, "beside.html", title, values))
 
 
 def describe_processing(release: Release, label: dict[str, Any], signer: str, manifest_sha256: str) -> list[str]:

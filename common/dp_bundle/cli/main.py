@@ -451,7 +451,7 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.manifest.statement import manifest_schema
+    from dp_bundle.manifest.release import manifest_schema
 
     click.echo(json.dumps(manifest_schema(), indent=1))
 

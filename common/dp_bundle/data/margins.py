@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data.parquet import CheckedParquet, FileShape, check_written
-from dp_bundle.data.row_reader import label_places, text_to_arrow, to_numpy
+from dp_bundle.data.rows import label_places, text_to_arrow, to_numpy
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.release import MARGINS_NAME, Release
 from dp_bundle.manifest.sources import NO_VALUE, Source

@@ -8,8 +8,14 @@ from urllib.parse import quote
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
-from dp_bundle.describe.meanings import first_columns
-from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
+from dp_bundle.describe.sentences import (
+    describe_gaps,
+    describe_guarantee,
+    describe_moments,
+    describe_noise,
+    describe_total,
+    first_columns,
+)
 from dp_bundle.manifest.dataset import WEB, Dataset, dataset_details, doi_address
 from dp_bundle.manifest.release import Release
 
@@ -122,6 +128,20 @@ class Subject:
         said = [f"{name}: {each}." for name, each in list(noises.items())[:_SHOWN]]
         rest = len(noises) - _SHOWN
         return [*said, f"{rest} further columns: see the manifest."] if rest > 0 else said
+
+    @property
+    def noise_was_added(self) -> str:
+        """A sentence for everybody that comes before the facts of `noise`."""
+        to, how = "every value", "By column:"
+        if self.release.second_moments is not None:
+            histograms = "a histogram of each column and to " * (self.release.margins is not None)
+            to, how = f"{histograms}the columns' second moments, over all rows,", "Exactly:"
+        return f"Random noise was added to {to} before publication. {how}"
+
+    @property
+    def of_gaps(self) -> list[str]:
+        """Sentences that say what became of cells without a value."""
+        return describe_gaps(self.release)
 
     def gaps(self, portal: str) -> list[str]:
         """Return sentences on what a portal asks for, as `dp-bundle stage` names it, and the manifest does not say."""

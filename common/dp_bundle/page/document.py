@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dp_bundle.base.quoting import escape
+from dp_bundle.base.quoting import escape, percent_at_most
 from dp_bundle.page.colours import PARTNERS, style
 from dp_bundle.page.tables import number
 
@@ -81,8 +81,12 @@ def render_page(page: Page) -> str:
         "palette": as_json(PARTNERS),
         "data": as_json(page.data or {}),
     }
-    template = _environment(page.folder).get_template(page.template)
-    return template.render(page.values, page=own, toc=[])
+    return fill_template(page.folder, page.template, {**page.values, "page": own, "toc": []})
+
+
+def fill_template(folder: Path, name: str, values: Mapping[str, Any]) -> str:
+    """Return a template in a folder, filled in; text is escaped for HTML and XML."""
+    return _environment(folder).get_template(name).render(values)
 
 
 def as_json(value: Any) -> Markup:
@@ -101,8 +105,7 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["printable"] = escape
-    environment.filters["number"] = number
+    environment.filters |= {"printable": escape, "number": number, "percent": percent_at_most}
     return environment
 
 

@@ -47,7 +47,7 @@ from dp_learn.selection.rules import Rule, Weights
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle
-    from dp_bundle.engines.dask import Dask
+    from dp_bundle.engines.engine import Dask
 
 _LEAST = 2  # bundles
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -139,8 +139,8 @@ def open_all(
     from dp_bundle import open_bundles
     from dp_bundle.base.machine import describe_need
     from dp_bundle.bundle.inspection import describe_copies
-    from dp_bundle.engines.dask import Dask
-    from dp_bundle.manifest.statement import shape_of
+    from dp_bundle.engines.engine import Dask
+    from dp_bundle.manifest.release import shape_of
     from dp_learn.pipeline.memory import require_learnable
 
     stack.callback(step, "")  # however the work ends

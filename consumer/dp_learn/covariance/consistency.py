@@ -29,10 +29,10 @@ from dp_bundle.manifest.matrix_noise import (
     MatrixNoise,
     NoisyMatrix,
     RoundedGaussian,
+    SecondMoments,
     WishartDifferenceNoise,
     WishartNoise,
 )
-from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.sample import Sample

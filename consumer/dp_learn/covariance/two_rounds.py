@@ -55,10 +55,9 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError
-from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.matrix_noise import NoisyMatrix
-from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.matrix_noise import NoisyMatrix, SecondMoments
 from dp_bundle.privacy.normal import normal_tail, scaled_tail
 from dp_learn.covariance.estimate import (
     FormErrors,

@@ -27,7 +27,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
-from dp_bundle.data.row_reader import text_to_arrow, to_arrow
+from dp_bundle.data.rows import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.messages import title_of

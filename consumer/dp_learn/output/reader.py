@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.manifest.statement import shape_of
+from dp_bundle.manifest.release import shape_of
 from dp_bundle.portals.learned import Correlations, Link, Network, Spread
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.sample import Sample

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
 from dp_bundle.base.quoting import name_columns, quote_name, quote_path
-from dp_bundle.manifest.statement import shape_of
+from dp_bundle.manifest.release import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined

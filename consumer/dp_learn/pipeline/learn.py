@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_bundle.manifest.statement import shape_of
+from dp_bundle.manifest.release import shape_of
 from dp_learn.covariance.collinear import describe_collinearity
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance

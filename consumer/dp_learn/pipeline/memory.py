@@ -6,7 +6,7 @@ memory of commands at 10 to 1,500 columns; the tests measure again.
 """
 
 from dp_bundle.base.machine import require_memory
-from dp_bundle.manifest.statement import Shape
+from dp_bundle.manifest.release import Shape
 
 _LIBRARIES, _OTHER_LIBRARIES = 400 * 10**6, 500 * 10**6  # of what has `_MATRICES`, and of others
 _COMPILING = 500 * 10**6

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, with_config
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.quoting import listed
-from dp_bundle.manifest.discovery import Discovery
+from dp_bundle.manifest.guarantee import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS

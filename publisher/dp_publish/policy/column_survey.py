@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import counted, listed
-from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.data.rows import batch_rows
+from dp_bundle.data.rows import batch_rows, to_numpy
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names

@@ -26,9 +26,8 @@ from dp_bundle.files.new_files import link_hidden, locked, locked_folder, write_
 from dp_bundle.files.opening import remove_below
 from dp_bundle.files.places import is_uri
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.discovery import Discovery
-from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.guarantee import Discovery, Guarantee
+from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import Source
 from dp_publish.data.missing import RowReport

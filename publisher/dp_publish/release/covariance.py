@@ -27,9 +27,9 @@ from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.data.margins import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
-from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column, Scores, Standard
-from dp_bundle.manifest.moment_noise import Margins, SecondMoments
+from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
 from dp_publish.covariance.calibration import set_mechanism

@@ -38,7 +38,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
-from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Cell, Column, Noise, RandomizedResponse, cells_of
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_variance

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import to_numpy
 from dp_publish.rows.noise import Bounds
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream

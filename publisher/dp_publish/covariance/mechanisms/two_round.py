@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.data.margins import Margin, Scores
-from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, Strength

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_bundle.base.errors import ParameterError, StoreError
-from dp_bundle.engines.dask import Dask
-from dp_bundle.engines.engine import Engine
+from dp_bundle.engines.engine import Dask, Engine
 from dp_bundle.files.opening import open_store, require_create_only
 from dp_bundle.files.places import Store, located
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from dp_bundle.describe import readme
+from dp_bundle.describe import descriptors
 from dp_publish.release.preparing import code_digest
 
 ROOT = Path(__file__).parents[4]
@@ -15,7 +15,7 @@ TOLD = re.compile(r"(pip|pipx|uv|uvx|conda)\b[^.\n]*\sdpgraph\b|dpgraph\[")
 
 def test_the_line_in_every_readme_prints_the_digest() -> None:
     """A shell that knows nothing of our code finds the same digest in the folders of the source archive."""
-    done = subprocess.run(["sh", "-c", readme._PRINT_DIGEST], cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", descriptors._PRINT_DIGEST], cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.split()[0] == code_digest()
 
 

@@ -25,8 +25,7 @@ from dp_bundle.base.errors import (
     StoreError,
 )
 from dp_bundle.data import rows
-from dp_bundle.engines.dask import Dask
-from dp_bundle.engines.engine import Engine, map_in_order
+from dp_bundle.engines.engine import Dask, Engine, map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone

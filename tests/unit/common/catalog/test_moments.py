@@ -14,7 +14,7 @@ from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.cli.main import cli
-from dp_bundle.portals.portal_json import datacite_document
+from dp_bundle.portals.vocabularies import describe_in
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -46,7 +46,7 @@ def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path
         assert f'<title id="{kind}-t">' in text
     assert "<author><name>publisher (own key)</name>" in (tmp_path / "site" / "feed.xml").read_text()
     with open_bundle(path) as bundle:
-        facts, said = survey_moments(bundle), str(datacite_document(bundle.release, []))
+        facts, said = survey_moments(bundle), str(describe_in("datacite", bundle.release, []))
         assert [*bundle.to_pandas()][:4] == [f"rotated {number}" for number in range(1, 5)]
     assert "rotated 4" in text
     assert "clipped to a range about their column's center" in said

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.data.matrix import mean_and_covariance
 
 
 def _sum(rows: np.ndarray, constant: float) -> np.ndarray:

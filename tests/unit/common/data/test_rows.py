@@ -12,8 +12,7 @@ import pytest
 
 from dp_bundle.base.errors import BundleFormatError, DataError
 from dp_bundle.data import rows as parts
-from dp_bundle.data.row_reader import find_groups
-from dp_bundle.data.rows import PartWriter, group_rows, part_rows, part_schema
+from dp_bundle.data.rows import PartWriter, find_groups, group_rows, part_rows, part_schema
 from dp_bundle.manifest.columns import Column, Noise
 
 FINE = Noise.rounded_gaussian(1.0, 2**-8)

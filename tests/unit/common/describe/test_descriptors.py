@@ -18,8 +18,8 @@ from dp_bundle.describe.sentences import (
 )
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.portal_json import schema_org_document
 from dp_bundle.portals.staging import export_csv
+from dp_bundle.portals.vocabularies import describe_in
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]
@@ -113,7 +113,7 @@ def test_export_writes_the_histograms_too(of_scores: Bundle, tmp_path: Path) -> 
 
 def test_portals_say_that_a_column_is_scores_and_has_no_unit(of_scores: Bundle) -> None:
     """The unit of the values is not that of the numbers, whose links are between scores."""
-    described = {each["name"]: each for each in schema_org_document(of_scores.release, [])["variableMeasured"]}
+    described = {each["name"]: each for each in describe_in("schema.org", of_scores.release, [])["variableMeasured"]}
     assert described["alcohol"] == {
         "@type": "PropertyValue",
         "name": "alcohol",

@@ -11,7 +11,7 @@ from tests.tamper.archives import members_of, write
 from tests.unit.common.manifest.statements import GOLDEN, payload, spell
 
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.manifest.statement import Statement, manifest_schema
+from dp_bundle.manifest.release import Statement, manifest_schema
 from dp_bundle.trust.signing import sign_envelope
 
 FURTHER = {"keywords": ["wine", "chemistry"], "spatial": {"uri": "é", "box": [1, 2.5, -0.0]}, "peer_reviewed": True}

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.common.manifest.statements import G, read, spell, stated
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.release import Statement
 
 
 def test_statements_round_trip() -> None:

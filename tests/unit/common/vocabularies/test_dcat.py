@@ -12,7 +12,7 @@ from tests.unit.common.vocabularies.dcat_rules import shapes
 from dp_bundle.catalog.making import catalog_document
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.portals.portal_json import dcat_dataset, dcat_document, schema_org_document
+from dp_bundle.portals.vocabularies import describe_in
 from dp_publish import Receipt
 
 pytestmark = pytest.mark.filterwarnings("ignore:(ConjunctiveGraph|Dataset|default_)")  # rdflib, of its own classes
@@ -33,14 +33,14 @@ def _broken(graph: Graph) -> str:
 def test_dataset_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
     """With everything said, and with nothing but a name, no rule is broken."""
     release = described.release
-    assert _broken(_graph(dcat_document(release, files))) == ""
+    assert _broken(_graph(describe_in("dcat", release, files))) == ""
     bare = release.model_copy(update={"dataset": Dataset(name="x")})
-    assert _broken(_graph(dcat_document(bare, files, address=f"{BASE}x"))) == ""
+    assert _broken(_graph(describe_in("dcat", bare, files, address=f"{BASE}x"))) == ""
 
 
 def test_dataset_states_the_manifest(described: Receipt, files: list[PublishedFile]) -> None:
     """Licence, creators, theme, language, digests and addresses are the manifest's and the files' own."""
-    graph = _graph(dcat_document(described.release, files))
+    graph = _graph(describe_in("dcat", described.release, files))
     dataset = URIRef("https://doi.org/10.5281/zenodo.1234567")
     assert graph.value(dataset, RDF.type) == DCAT.Dataset
     assert URIRef("https://orcid.org/0000-0002-1825-0097") in set(graph.objects(dataset, DCTERMS.creator))
@@ -59,7 +59,7 @@ def test_dataset_states_the_manifest(described: Receipt, files: list[PublishedFi
 
 def test_schema_org_states_the_manifest(described: Receipt, files: list[PublishedFile]) -> None:
     """Search engines are told name, licence, creators, coverage and where to download."""
-    document = schema_org_document(described.release, files, address=BASE)
+    document = describe_in("schema.org", described.release, files, address=BASE)
     assert (document["@id"], document["url"]) == (BASE, BASE)
     assert document["identifier"] == "https://doi.org/10.5281/zenodo.1234567"
     assert document["license"] == "https://spdx.org/licenses/CC-BY-4.0"
@@ -67,12 +67,12 @@ def test_schema_org_states_the_manifest(described: Receipt, files: list[Publishe
     assert [each["@type"] for each in document["creator"]] == ["Person", "Organization"]
     assert [each["sha256"] for each in document["distribution"]] == [file.sha256 for file in files]
     bare = described.release.model_copy(update={"dataset": Dataset(name="x")})
-    assert not {"license", "creator", "url", "identifier"} & set(schema_org_document(bare, files))
+    assert not {"license", "creator", "url", "identifier"} & set(describe_in("schema.org", bare, files))
 
 
 def test_catalog_of_a_site_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
     """The catalog of two releases breaks no rule, and would without its publisher."""
-    facts = [{"dcat": dcat_dataset(described.release, files, address=f"{BASE}{index}")} for index in range(2)]
+    facts = [{"dcat": describe_in("dcat", described.release, files, address=f"{BASE}{index}")} for index in range(2)]
     document = json.loads(catalog_document("Data", BASE, facts))
     assert _broken(_graph(document)) == ""
     assert len(set(_graph(document).objects(URIRef(BASE), DCAT.dataset))) == 2

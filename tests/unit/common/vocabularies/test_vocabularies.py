@@ -13,8 +13,7 @@ from pyDataverse.models import Dataset as DataverseDataset
 from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.portal_json import croissant_document, datacite_document, frictionless_document
-from dp_bundle.portals.staging import ckan_package, dataverse_dataset, hugging_face_card, invenio_record
+from dp_bundle.portals.vocabularies import dataverse_dataset, describe_in, hugging_face_card
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32
@@ -28,9 +27,9 @@ def bare(described: Receipt) -> Release:
 
 def test_datacite_obeys_its_schema(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
     """DataCite's schema 4.5 finds no mistake, and the facts are the manifest's."""
-    document = datacite_document(described.release, files)
+    document = describe_in("datacite", described.release, files)
     schema45.validator.validate(document)
-    schema45.validator.validate(datacite_document(bare, files))
+    schema45.validator.validate(describe_in("datacite", bare, files))
     assert document["doi"] == "10.5281/zenodo.1234567"
     known = document["creators"][0]["nameIdentifiers"][0]["nameIdentifier"]
     assert (document["creators"][0]["name"], known) == ("First Author", "https://orcid.org/0000-0002-1825-0097")
@@ -40,7 +39,7 @@ def test_datacite_obeys_its_schema(described: Receipt, bare: Release, files: lis
         "IsDocumentedBy",
         "IsSupplementTo",
     }
-    assert datacite_document(bare, files)["creators"] == [{"name": "(:unav)"}]
+    assert describe_in("datacite", bare, files)["creators"] == [{"name": "(:unav)"}]
 
 
 def test_hugging_face_reads_the_card(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
@@ -80,17 +79,17 @@ def test_dataverse_is_read_by_its_library(described: Receipt, bare: Release) -> 
 def test_ckan_dictionary_obeys_its_validators(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
     """Names and tags are those that CKAN's validators let pass, and each file is a resource with its digest."""
     for release in (described.release, bare):
-        package = ckan_package(release, files, SIGNER)
+        package = describe_in("ckan", release, files, signer=SIGNER)
         assert re.fullmatch(r"[a-z0-9_-]{2,100}", package["name"])
         assert all(re.fullmatch(r"[\w .-]{2,100}", tag["name"]) for tag in package.get("tags", []))
         assert [each["hash"] for each in package["resources"]] == [f"sha256:{file.sha256}" for file in files]
         assert len({each["key"] for each in package["extras"]}) == len(package["extras"])
-    assert ckan_package(described.release, files, SIGNER)["license_id"] == "cc-by"
+    assert describe_in("ckan", described.release, files, signer=SIGNER)["license_id"] == "cc-by"
 
 
 def test_invenio_is_told_who_when_and_how(described: Receipt) -> None:
     """A record names creators with their iDs, related works, and the noise, and no text of a stranger acts."""
-    record = invenio_record(described.release)["metadata"]
+    record = describe_in("zenodo", described.release)["metadata"]
     who = [each["person_or_org"] for each in record["creators"]]
     assert (who[0]["family_name"], who[1]["type"]) == ("Author", "organizational")
     facts = "".join(f"<li>{fact}</li>" for fact in Subject(described.release).noise)
@@ -103,18 +102,18 @@ def test_invenio_is_told_who_when_and_how(described: Receipt) -> None:
     active = described.release.model_copy(
         update={"dataset": Dataset(name="x", description="<script>alert(1)</script>")}
     )
-    assert "<script>" not in json.dumps(invenio_record(active))
+    assert "<script>" not in json.dumps(describe_in("zenodo", active))
 
 
 def test_frictionless_and_croissant_say_more_than_in_the_bundle(described: Receipt, files: list[PublishedFile]) -> None:
     """Beside the tar they have creators, keywords and the licence's address, and noise in the RAI fields."""
-    package = frictionless_document(described.release, files)
+    package = describe_in("frictionless", described.release, files)
     assert package["licenses"] == [{"name": "CC-BY-4.0", "path": "https://spdx.org/licenses/CC-BY-4.0"}]
     assert [each["title"] for each in package["contributors"] if each["roles"] == ["creator"]] == [
         "First Author",
         "Office of Examples",
     ]
-    croissant = croissant_document(described.release, files)
+    croissant = describe_in("croissant", described.release, files)
     assert croissant["conformsTo"] == "http://mlcommons.org/croissant/1.1"
     assert "sigma" in croissant["rai:dataManipulationProtocol"]
     assert "Replacing one row" in croissant["rai:personalSensitiveInformation"]

@@ -8,7 +8,7 @@ import pytest
 from tests.two_rounds import manifest_of, release_in_two_rounds
 
 from dp_bundle.manifest.columns import Column, Noise
-from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_learn.covariance.consistency import (
     find_contradictions,
     find_moment_contradictions,

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.consumer.sources import law_of_two_rounds, source_of
 
 from dp_bundle.base.errors import DrownedColumnError, EstimationError
-from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.data.matrix import mean_and_covariance
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import (
     FormErrors,

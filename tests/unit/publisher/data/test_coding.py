@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, PolicyError, SchemaError
-from dp_bundle.describe.meanings import describe_sources
+from dp_bundle.describe.sentences import describe_sources
 from dp_bundle.manifest.sources import SOURCE_KINDS, Source, SourceKindName
 from dp_publish import Policy, publish
 from dp_publish.data.cells import GAPS
