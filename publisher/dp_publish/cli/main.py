@@ -499,7 +499,7 @@ def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
     If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
     """
     with writing_new(file, "file", "name another one"):
-        _known_ledger(ledger_place, own=True).backup(file)
+        _known_ledger(ledger_place, own=True).log.backup(file)
     answer(f"wrote {file}", None, as_json=False, quiet=quiet)
 
 

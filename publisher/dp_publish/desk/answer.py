@@ -378,7 +378,7 @@ def spending_of(ledger: Ledger, policy: Policy) -> Spending:
     budget, entries = budget_of(privacy, books.budgets.get(name, {})), books.standing(name)
     if not entries:
         return Spending(budget_mu=budget)
-    spent = books.account(name).spent_mu(privacy.account)
+    spent = books.account(name).mu(privacy.account)
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 

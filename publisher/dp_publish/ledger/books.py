@@ -13,47 +13,62 @@ import contextlib
 import hashlib
 import json
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_publish.accounting.conversions import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
 
-_Text: TypeAlias = Annotated[str, Field(min_length=0)]  # of Unicode, which a str alone may not be
 _Name: TypeAlias = Annotated[str, Field(min_length=1)]
 _Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_WHEREABOUTS = {"manifest_sha256", "file"}
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
 
-class _Change(BaseModel):
-    """What an event must hold: here of a release that is on the books already. Older lines have less."""
+class _Event(BaseModel):
+    """What every event says: of which release it is and, once they are known, its manifest and file."""
 
     model_config = ConfigDict(strict=True)
 
-    event: Literal["sealed", "published", "cancelled"]
     dataset: _Name
     number: Annotated[int, Field(gt=0, le=10**9)]
     manifest_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    file: _Text | None = None
-    excepted_delta: _Amount = 0.0
-    budgets: dict[_Name, _Amount] = Field(default_factory=dict)
-    changes: dict[str, Annotated[_Amount, Field(gt=0)] | None] = Field(default_factory=dict)
-    rho: dict[_Name, _Amount] = Field(default_factory=dict)
-    state: Literal["lost", "reserved", "cancelled", "sealed", "published"] = "reserved"
+    file: str | None = None
+
+    @property
+    def whereabouts(self) -> dict[str, Any]:
+        """Manifest and file, if the event has them."""
+        return {name: getattr(self, name) for name in _WHEREABOUTS & self.model_fields_set}
 
 
-class _Booking(_Change):
-    event: Literal["reserved", "restored"]  # type: ignore[assignment]
+class Change(_Event):
+    """An event of a release that is on the books already."""
+
+    event: Literal["sealed", "published", "cancelled"]
+
+
+class Booking(_Event):
+    """An event that puts a release on the books; older ones have less. `job` is the mark of the release's record."""
+
+    event: Literal["reserved", "restored"]
     partition: _Name | None
-    time: _Text
+    time: str
     unit: _Name
     mu: dict[_Name, _Amount]
     continuous: bool
+    excepted_delta: _Amount = 0.0
+    budgets: dict[_Name, _Amount] = Field(default_factory=dict)
+    changes: dict[str, Annotated[_Amount, Field(gt=0)] | None] = Field(default_factory=dict)
+    rho: dict[_Name, _Amount] | None = None
+    state: Literal["lost", "reserved", "cancelled", "sealed", "published"] = "reserved"
+    job: str | None = None
+
+
+_EVENT: TypeAdapter[Booking | Change] = TypeAdapter(Annotated[Booking | Change, Field(discriminator="event")])
 
 
 @dataclass
@@ -70,6 +85,8 @@ class Books:
         Every release by dataset, number, and a mark, which is empty except for a second release of the same number.
     budgets : dict of str to dict of str to float
         By dataset and unit of privacy.
+    begun : dict of (str, str) to int
+        By dataset and mark, the place of the line that reserved a release which bears it.
     newest : str or None
         The time of the release that was booked last, or put back; None if there is none.
     """
@@ -78,17 +95,13 @@ class Books:
     heads: list[str] = field(default_factory=list)
     entries: dict[tuple[str, int, str], Entry] = field(default_factory=dict)
     budgets: dict[str, dict[str, float]] = field(default_factory=dict)
+    begun: dict[tuple[str, str], int] = field(default_factory=dict)
     newest: str | None = None
 
     @property
     def head(self) -> str:
         """The hash of the last line; empty if there is none."""
         return self.heads[-1] if self.heads else ""
-
-    @property
-    def first(self) -> str | None:
-        """The first line, by which a ledger is known wherever it is; None if there is none."""
-        return self.lines[0] if self.lines else None
 
     def add(self, line: str) -> None:
         """Take the next line of the log.
@@ -118,45 +131,25 @@ class Books:
 
     def account(self, dataset: str) -> Account:
         """Return what a dataset's releases add up to."""
-        return Account.of(self.of(dataset), self.budgets.get(dataset))
+        return Account(tuple(self.standing(dataset)), self.budgets.get(dataset, {}))
 
-    def _replay(self, content: dict[str, Any]) -> None:
-        place = (content["dataset"], content["number"], "")
-        if content["event"] in ("reserved", "restored"):
-            entry = entry_of(content)
-            known = self.entries.get(place)
-            if known is not None and not _same(known, entry):
-                place = (place[0], place[1], entry.manifest_sha256 or entry.created)
-            self.entries[place], self.newest = entry, entry.created
-            self.budgets.setdefault(place[0], {}).update(content.get("budgets", {}))
-        else:
-            self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))
+    def next_number(self, dataset: str) -> int:
+        """Return the number of a dataset's next release; one that was cancelled keeps its own."""
+        return 1 + max((entry.number for entry in self.of(dataset)), default=0)
 
-
-class OpenLog(ABC):
-    """A log as it was when it was opened, and a way to append.
-
-    Parameters
-    ----------
-    books : Books
-        All that the log adds up to.
-    """
-
-    def __init__(self, books: Books) -> None:
-        self.books = books
-
-    def append(self, content: dict[str, Any]) -> bool:
-        """Append an event, with a mark; return False, and append nothing, if somebody else has appended since."""
-        return self.append_line(encode_line(marked(content)))
-
-    @abstractmethod
-    def append_line(self, line: str) -> bool:
-        """Append an event that is a line already, in the same way."""
-
-    def put_back(self, other: Books) -> bool:
-        """Append what other books hold beyond these; return False where somebody else has appended since."""
-        lines = (line_that_restores(self.books, entry, other.budgets.get(entry.dataset)) for entry in other.of(None))
-        return all(line is None or self.append_line(line) for line in lines)
+    def _replay(self, event: Booking | Change) -> None:
+        place = (event.dataset, event.number, "")
+        if isinstance(event, Change):
+            self.entries[place] = replace(self.entries[place], state=event.event, **event.whereabouts)
+            return
+        entry = entry_of(event)
+        known = self.entries.get(place)
+        if known is not None and not _same(known, entry):
+            place = (entry.dataset, entry.number, entry.manifest_sha256 or entry.created)
+        self.entries[place], self.newest = entry, entry.created
+        self.budgets.setdefault(entry.dataset, {}).update(event.budgets)
+        if event.job is not None:
+            self.begun.setdefault((entry.dataset, event.job), len(self.lines))
 
 
 def read_books(lines: Iterable[str]) -> Books:
@@ -168,7 +161,7 @@ def read_books(lines: Iterable[str]) -> Books:
     return books
 
 
-def read_event(line: str) -> dict[str, Any]:
+def read_event(line: str) -> Booking | Change:
     """Return what a line says.
 
     Raises
@@ -176,55 +169,40 @@ def read_event(line: str) -> dict[str, Any]:
     ValueError
         It is no event.
     """
-    try:
-        content: dict[str, Any] = json.loads(line)
-        (_Booking if content["event"] in ("reserved", "restored") else _Change).model_validate(content)
-    except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError("it is not an event") from error
-    return content
+    return _EVENT.validate_json(line)
 
 
-def entry_of(content: dict[str, Any]) -> Entry:
+def entry_of(event: Booking) -> Entry:
     """Return the release that an event puts on the books.
 
     Older lines give sqrt(2 rho) as the mu of discrete noise, which is too small, and no rho. What its mu can be at most
     takes its place.
     """
-    excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
-    mu, rho = content["mu"], content.get("rho", {})
-    if not content["continuous"] and "rho" not in content:
+    mu, rho = event.mu, event.rho or {}
+    if not event.continuous and event.rho is None:
         rho = {unit: 0.5 * root * root for unit, root in mu.items()}
         mu = {unit: largest_mu_for_rho(each) for unit, each in rho.items()}
-    cost = Cost(content["unit"], mu, content["continuous"], excepted, content.get("changes", {}), rho)
-    entry = Entry(content["dataset"], content["partition"], content["number"], content["time"], cost)
-    return replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
+    cost = Cost(event.unit, mu, event.continuous, event.excepted_delta, event.changes, rho)
+    entry = Entry(event.dataset, event.partition, event.number, event.time, cost, event.state)
+    return replace(entry, **event.whereabouts)
 
 
 def content_of(entry: Entry) -> dict[str, Any]:
     """Return what an event says that puts a release on the books; the inverse of `entry_of`."""
-    content: dict[str, Any] = {
-        "dataset": entry.dataset,
-        "partition": entry.partition,
-        "number": entry.number,
-        "time": entry.created,
-        "unit": entry.cost.unit,
-        "mu": entry.cost.mu,
-        "continuous": entry.cost.continuous,
-        "excepted_delta": entry.cost.excepted_delta,
-    }
-    if not entry.cost.continuous:
-        content["rho"] = dict(entry.cost.rho) or {unit: rho_for_mu(mu) for unit, mu in entry.cost.mu.items()}
-    return {**content, "changes": dict(entry.cost.changes)} if entry.cost.changes else content
+    cost = entry.cost
+    rho = {} if cost.continuous else dict(cost.rho) or {unit: rho_for_mu(mu) for unit, mu in cost.mu.items()}
+    released = {"dataset": entry.dataset, "partition": entry.partition, "number": entry.number, "time": entry.created}
+    return {**released, **asdict(cost), "rho": rho}
 
 
 def encode_line(content: dict[str, Any]) -> str:
-    """Return an event as a line."""
+    """Return an event as a line, in the one form."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def marked(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an event with a mark of its own, by which a line differs from one that says the same."""
-    return {**content, "mark": secrets.token_hex(16)}
+def new_line(content: dict[str, Any]) -> str:
+    """Return an event as a line with a mark of its own, by which it differs from one that says the same."""
+    return encode_line({**content, "mark": secrets.token_hex(16)})
 
 
 def chain(head: str, line: str) -> str:
@@ -247,14 +225,10 @@ def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | N
     content = {"event": "restored", "state": entry.state, **content_of(entry)}
     content |= {"manifest_sha256": entry.manifest_sha256, "file": entry.file}
     content |= {"budgets": unknown} if unknown else {}
-    return encode_line(content if books.lines else marked(content))
+    return encode_line(content) if books.lines else new_line(content)
 
 
 def _same(one: Entry, other: Entry) -> bool:
     if one.manifest_sha256 and other.manifest_sha256:
         return one.manifest_sha256 == other.manifest_sha256
     return one.created == other.created and "lost" not in (one.state, other.state)
-
-
-def _whereabouts(content: dict[str, Any]) -> dict[str, Any]:
-    return {name: content[name] for name in ("manifest_sha256", "file") if name in content}

@@ -11,24 +11,23 @@ import datetime
 import hashlib
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import home_folder
 from dp_bundle.files.places import is_uri
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger.books import Books, OpenLog, content_of, entry_of, line_that_restores, read_books, read_event
+from dp_publish.ledger.books import Booking, Books, content_of, entry_of, read_books, read_event
 from dp_publish.ledger.budget import Account, Entry, require_budgets
-from dp_publish.ledger.log import LocalLog, SharedLog
+from dp_publish.ledger.events import EventFile, EventObjects
+from dp_publish.ledger.log import Log, OpenLog, OutrunError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -61,27 +60,26 @@ class Ledger:
         The SQLite file; `ledger.sqlite` in the user's state folder by default.
     copy : Path, optional
         The copy of its log; `keys/ledger.log` there for the user's own ledger, and none for another.
-    log : SharedLog, optional
-        A log on shared storage instead.
+    log : Log, optional
+        A log elsewhere instead.
 
     Attributes
     ----------
+    log : Log
+        The events, which it can restore and back up.
     place : str
         Where it is, for messages.
-    is_own : bool
-        Whether it is the user's own.
     begun : Path
         The folder with the records of releases that were begun on this machine.
     """
 
-    def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: SharedLog | None = None) -> None:
-        own = path is None
-        self.is_own = own and copy is None and log is None
-        self.path = path if path is not None else home_folder() / "ledger.sqlite"
-        self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
-        self._log: LocalLog | SharedLog = log if log is not None else LocalLog(self.path, self.copy)
-        self.place = self._log.place
-        beside = self.path if log is None else log.copy
+    def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: Log | None = None) -> None:
+        self.path = path or home_folder() / "ledger.sqlite"
+        if copy is None and path is None:
+            copy = home_folder() / "keys" / "ledger.log"
+        self.log = log or Log(EventFile(self.path), copy)
+        self.place = self.log.events.place
+        beside = log.copy if log is not None and log.copy is not None else self.path
         self.begun = beside.with_name(f"{beside.name}.begun")
 
     def reserve(
@@ -130,39 +128,33 @@ class Ledger:
         created = (begun or datetime.datetime.now(datetime.UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
         declared = _by_unit(budget_mu, cost.unit)
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], tuple[Reservation, str | None]]]:
+        def book(log: OpenLog) -> Reservation:
             account = log.books.account(dataset)
-            entry = Entry(dataset, partition, account.number + 1, created, cost)
-            after = deepcopy(account)
-            after.add(entry)
-
+            entry = Entry(dataset, partition, log.books.next_number(dataset), created, cost)
             budgets = {**account.budgets, **declared}
-            require_budgets(dataset, account, after, entry, budgets)
+            require_budgets(dataset, account, entry, budgets)
             _require_no_entity(dataset, account.entities, columns)
             _require_same_changes(dataset, account.changes, cost.changes)
+            _warn_of_clock(entry, log.books.newest)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
-            content |= {"job": mark} if mark is not None else {}
-            newest = log.books.newest
-            return content, lambda head: (_reservation(entry, account, after, budgets, head), newest)
+            log.append(content | ({"job": mark} if mark is not None else {}))
+            return _reservation(entry, account, budgets, log.books.head)
 
-        reservation, newest = self._append(decide)
-        if newest is not None and _is_behind(created, newest):
-            _log.warning(
-                "this machine's clock says %s, but the newest release in the ledger was booked at %s: if the clock is "
-                "wrong, set it, as release %d of %r states its time",
-                reservation.lineage.created,
-                newest,
-                reservation.lineage.number,
-                dataset,
-            )
+        reservation = self._use(book)
         _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
         return reservation
 
     def find(self, dataset: str, mark: str) -> tuple[Reservation, Entry] | None:
-        """Return the reservation of a dataset that bears a mark, if there is one, and what became of it."""
+        """Return the reservation of a dataset that bears a mark as it was made, if any, and what became of it."""
         books = self.books()
-        found = _find(books, dataset, mark)
-        return None if found is None else (found, books.entries[dataset, found.lineage.number, ""])
+        index = books.begun.get((dataset, mark))
+        if index is None:
+            return None
+        event = read_event(books.lines[index])
+        assert isinstance(event, Booking)  # noqa: S101  as nothing else is begun
+        before, entry = read_books(books.lines[:index]).account(dataset), entry_of(event)
+        reservation = _reservation(entry, before, {**before.budgets, **event.budgets}, books.heads[index])
+        return reservation, books.entries[dataset, entry.number, ""]
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
@@ -184,81 +176,45 @@ class Ledger:
 
     def books(self) -> Books:
         """Return all that the log adds up to; a ledger that is not there and never was is empty."""
-        return self._log.books() if self._log.is_there() else Books()
+        return self.log.books() if self.log.is_there() else Books()
 
     def entities(self, dataset: str) -> dict[str, int]:
         """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
-        if not self._log.is_there():
-            return {}
-        with self._log.open() as log:
-            return log.books.account(dataset).entities
+        return self._use(lambda log: log.books.account(dataset).entities) if self.log.is_there() else {}
 
-    def rebuild(self) -> tuple[Path | None, int]:
-        """Make a ledger readable that was altered, damaged or rolled back, and complete as far as the copy is.
-
-        Returns
-        -------
-        damaged : Path or None
-            Where the damaged file is now, if there was one.
-        n_lines : int
-            How many lines of the log came from the copy.
-        """
-        return self._log.rebuild()
-
-    def put_back(self, released: Iterable[Entry]) -> list[Entry]:
+    def put_back(self, released: Sequence[Entry]) -> list[Entry]:
         """Put releases on the books that they lack, and return those."""
-        found, waiting = [], deque(released)
-        for _ in range(_MOST_TRIES):
-            with self._log.open() as log:
-                while waiting:
-                    line = line_that_restores(log.books, waiting[0])
-                    if line is not None and not log.append_line(line):
-                        break
-                    entry = waiting.popleft()
-                    found += [entry] if line is not None else []
-            if not waiting:
-                return found
-        raise self._busy()
+        found: list[Entry] = []
 
-    def backup(self, target: Path) -> None:
-        """Copy the ledger to a new file, which is a ledger by itself.
+        def put(log: OpenLog) -> None:
+            for entry in released:
+                if log.put_back(entry):
+                    found.append(entry)
 
-        Raises
-        ------
-        FileExistsError
-            There is a file at `target`.
-        """
-        self._log.backup(target)
+        self._use(put)
+        return found
 
     def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], None]]:
+        def note(log: OpenLog) -> None:
             known = log.books.entries.get((dataset, number, ""))
             if known is None or known.state not in after:
                 raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.place}")
-            return {**content, "dataset": dataset, "number": number}, lambda _: None
+            log.append({**content, "dataset": dataset, "number": number})
 
-        self._append(decide)
+        self._use(note)
         _log.info("release %d of %r is %s in the ledger", number, dataset, content["event"])
 
-    def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any], Callable[[str], T]]]) -> T:
-        """Append what is decided on by what the log says, and decide again if it says more by then.
-
-        Parameters
-        ----------
-        decide : callable
-            Returns an event, and what makes the result from the hash of its line.
-        """
+    def _use(self, use: Callable[[OpenLog], T]) -> T:
+        """Read the log, decide by what it says and append; or do all of that again where it says more by then."""
         for _ in range(_MOST_TRIES):
-            with self._log.open() as log:
-                content, result = decide(log)
-                if log.append(content):
-                    return result(log.books.head)
-        raise self._busy()
-
-    def _busy(self) -> DpGraphError:
-        return DpGraphError(f"the ledger {self.place} is written to by others without a break: try again later")
+            try:
+                with self.log.open() as log:
+                    return use(log)
+            except OutrunError as error:
+                outrun = error
+        raise outrun
 
 
 def open_ledger(place: str | Path | None = None) -> Ledger:
@@ -280,47 +236,42 @@ def open_ledger(place: str | Path | None = None) -> Ledger:
     text = str(place)
     if is_uri(text) or text.endswith("/") or Path(text).is_dir():
         store = open_store(text)
-        return Ledger(log=SharedLog(store, _copy_of(_one_spelling(store.uri))))
+        return Ledger(log=Log(EventObjects(store), _copy_of(_one_spelling(store.uri))))
     path, own = Path(os.path.realpath(text)), Path(os.path.realpath(Ledger().path))
     if path == own:
         return Ledger()
     return Ledger(path, _copy_of(str(path)))
 
 
-def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping[str, float], head: str) -> Reservation:
-    """Return a release that is on the books, between the two accounts and with this line's hash."""
+def _reservation(entry: Entry, before: Account, budgets: Mapping[str, float], head: str) -> Reservation:
+    """Return a release that is on the books, after the releases before it and with this line's hash."""
+    after, unit = before.with_release(entry), entry.cost.unit
     lineage = Lineage(
         number=entry.number,
         created=entry.created,
-        previous=None if before.previous is None else before.previous[1],
+        previous=before.previous,
         partition=entry.partition,
         ledger_head=head,
     )
-    spent = {unit: mu for unit in (entry.cost.unit, *budgets) if (mu := after.mu(unit)) is not None}
-    return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets, spent)
+    spent = {each: mu for each in (unit, *budgets) if (mu := after.mu(each)) is not None}
+    return Reservation(entry.dataset, lineage, after.total(unit, entry.cost.mu), budgets, spent)
 
 
-def _find(books: Books, dataset: str, mark: str) -> Reservation | None:
-    """Return the reservation that bears a mark, as it was made, from the lines up to it."""
-    for index, line in enumerate(books.lines):
-        if mark not in line:
-            continue
-        content = read_event(line)
-        if content["event"] == "reserved" and (content["dataset"], content.get("job")) == (dataset, mark):
-            before = read_books(books.lines[:index]).account(dataset)
-            after, entry = deepcopy(before), entry_of(content)
-            after.add(entry)
-            budgets = {**before.budgets, **content.get("budgets", {})}
-            return _reservation(entry, before, after, budgets, books.heads[index])
-    return None
-
-
-def _is_behind(now: str, newest: str) -> bool:
-    """Return True if a time is before another by more than clocks differ."""
+def _warn_of_clock(entry: Entry, newest: str | None) -> None:
+    """Tell of a release that would be older than the one that was booked last, by more than clocks differ."""
     try:
-        return datetime.datetime.fromisoformat(newest) - datetime.datetime.fromisoformat(now) > _SKEW
+        behind = datetime.datetime.fromisoformat(newest or "") - datetime.datetime.fromisoformat(entry.created)
     except (ValueError, TypeError):  # a log may hold any text there
-        return False
+        return
+    if behind > _SKEW:
+        _log.warning(
+            "this machine's clock says %s, but the newest release in the ledger was booked at %s: if the clock is "
+            "wrong, set it, as release %d of %r states its time",
+            entry.created,
+            newest,
+            entry.number,
+            entry.dataset,
+        )
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:
@@ -340,7 +291,7 @@ def _require_no_entity(dataset: str, found: Mapping[str, int], columns: Iterable
 
 
 def _require_same_changes(
-    dataset: str, known: Mapping[str, Sequence[float | None]], changes: Mapping[str, float | None]
+    dataset: str, known: Mapping[str, tuple[float | None, int]], changes: Mapping[str, float | None]
 ) -> None:
     """Refuse a release that would be added up with others though its unit is a change of another size."""
     for name, limit in changes.items():

@@ -7,7 +7,7 @@ publisher, so that her own bundles are witnesses of what her ledger once held.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
@@ -97,23 +97,23 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
         A bundle is not to be trusted, or not the publisher's own; nothing is changed.
     """
     witnesses, skipped = _read_witnesses(places)
-    damaged, n_lines = ledger.rebuild()
+    damaged, n_lines = ledger.log.rebuild()
     before = ledger.books()
-    entries = [_entry_of(path, release, digest) for path, release, digest in witnesses]
-    put_back = ledger.put_back(sorted(entries, key=lambda entry: (entry.dataset, entry.number)))
+    put_back = ledger.put_back(
+        sorted((entry for entry, _ in witnesses), key=lambda entry: (entry.dataset, entry.number))
+    )
 
     books = ledger.books()
-    for _, release, _ in sorted(witnesses, key=lambda witness: witness[1].lineage.number):
+    for _, release in sorted(witnesses, key=lambda witness: witness[0].number):
         lost = _lost(books, release)
         if lost is not None:
             put_back += ledger.put_back([lost])
             books = ledger.books()
     known = {(entry.dataset, entry.number) for entry in before.entries.values()}
     rewritten = [
-        path
-        for path, release, _ in witnesses
-        if (release.dataset.name, release.lineage.number) in known
-        and release.lineage.ledger_head not in (None, *before.heads)
+        Path(entry.file or "")
+        for entry, release in witnesses
+        if (entry.dataset, entry.number) in known and release.lineage.ledger_head not in (None, *before.heads)
     ]
     numbered = Counter((entry.dataset, entry.number) for entry in books.entries.values() if entry.state != "lost")
     doubled = sorted(place for place, times in numbered.items() if times > 1)
@@ -134,7 +134,7 @@ def cost_of_release(release: Release) -> Cost:
     return Cost(unit, mu, continuous, excepted, changes, rho)
 
 
-def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, str]], dict[Path, str]]:
+def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Entry, Release]], dict[Path, str]]:
     """Verify the bundles; in a folder, files that are not the publisher's own bundles are left out."""
     try:
         own = _OwnKeys()
@@ -145,18 +145,16 @@ def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, s
         for path in find_bundles(place) if place.is_dir() else [place]:
             try:
                 with open_bundle(path, own) as bundle:
-                    witnesses.append((path, bundle.release, bundle.manifest_sha256))
+                    release, digest = bundle.release, bundle.manifest_sha256
             except BundleError as error:
                 if path == place:
                     raise
                 skipped[path] = str(error)
+                continue
+            name, lineage, cost = release.dataset.name, release.lineage, cost_of_release(release)
+            booked = (name, lineage.partition, lineage.number, lineage.created, cost)
+            witnesses.append((Entry(*booked, "published", digest, str(path)), release))
     return witnesses, skipped
-
-
-def _entry_of(path: Path, release: Release, digest: str) -> Entry:
-    name, lineage, cost = release.dataset.name, release.lineage, cost_of_release(release)
-    entry = Entry(name, lineage.partition, lineage.number, lineage.created, cost)
-    return replace(entry, state="published", manifest_sha256=digest, file=str(path))
 
 
 def _lost(books: Books, release: Release) -> Entry | None:
@@ -166,16 +164,14 @@ def _lost(books: Books, release: Release) -> Entry | None:
     """
     stated, number = release.cumulative, release.lineage.number
     known = books.of(release.dataset.name)
-    counted = [entry for entry in known if entry.number <= number]
-    account = Account()
-    for entry in counted:
-        account.add(entry)
+    account = Account(tuple(entry for entry in known if entry.number <= number))
     beyond: dict[str, float] = {}
     for unit, rho in {stated.unit: stated.rho, **stated.other_units_rho}.items():
-        shown = account.total(unit, ()).rho
+        shown = account.rho(unit)
         if shown is not None:
-            beyond[unit] = math.inf if rho is None else max(rho - shown, 0.0) if rho > shown * (1 + _SLACK) else 0.0
-    excepted = stated.excepted_delta - math.fsum(entry.cost.excepted_delta for entry in counted)
+            more = math.inf if rho is None else rho - shown
+            beyond[unit] = more if more > shown * _SLACK else 0.0
+    excepted = stated.excepted_delta - account.excepted_delta
     excepted = excepted if excepted > _SLACK * stated.excepted_delta else 0.0
     if not any(beyond.values()) and not excepted:
         return None

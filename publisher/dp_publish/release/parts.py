@@ -7,7 +7,7 @@ and so the bundle has the same parts and row groups whatever made it.
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -159,13 +159,13 @@ def plan_for_cores(rows: NumberedRows, n_columns: int, n_threads: int) -> list[R
 
 
 def write_parts(
-    batches: Iterator[pa.RecordBatch],
+    batches: Iterable[pa.RecordBatch],
     columns: tuple[Column, ...],
     new_file: Callable[[], BinaryIO],
-    tell: Callable[[int], None],
+    tell: Callable[[int], None] = lambda _: None,
     first_part: int = 0,
-) -> list[Part]:
-    """Write noisy batches into parts, and tell how many rows each had.
+) -> Iterator[Part]:
+    """Write noisy batches into parts, yield each when it is finished, and tell how many rows each batch had.
 
     Raises
     ------
@@ -173,12 +173,21 @@ def write_parts(
         There is no row, or the values are so much alike that no reader would accept them.
     """
     with PartWriter(columns, new_file, first_part) as writer:
+
+        def finished() -> Iterator[Part]:
+            places = count(first_part + n_yielded)
+            yield from map(Part, places, writer.parts[n_yielded:], writer.digests[n_yielded:])
+
+        n_yielded = 0
         for noisy in batches:
             writer.write(noisy)
             tell(noisy.num_rows)
+            yield from finished()
+            n_yielded = len(writer.digests)
+        writer.close()
+        yield from finished()
     if writer.n_rows == 0:
         raise DataError("the table has no rows to publish")
-    return [Part(*each) for each in zip(count(first_part), writer.parts, writer.digests, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -278,7 +287,7 @@ class LocalWork:
                 return self._write_ranges(ranges, planned, kinds, columns, making)
         batches = (add_noise(batch, columns, making.keystream, self.report) for batch in self.read(kinds))
         with closing_results(_one_ahead(batches)) as ahead:
-            return write_parts(ahead, columns, making.new_file, Told(making.progress).add)
+            return list(write_parts(ahead, columns, making.new_file, Told(making.progress).add))
 
     def _write_ranges(
         self,
@@ -296,7 +305,7 @@ class LocalWork:
             keystream, own = SecureKeystream(), RowReport()
             raw = ranges.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
             batches = (add_noise(batch, columns, keystream, own) for batch in raw)
-            return write_parts(batches, columns, making.new_file, told.add, wanted.first_part), own
+            return list(write_parts(batches, columns, making.new_file, told.add, wanted.first_part)), own
 
         with closing_results(threads.map_unordered(write_range, planned)) as results:
             for written, own in results:

@@ -121,7 +121,7 @@ def _totals(
     for name, unit in places:
         account = accounts[name]
         total = account.total(unit, newest[name].cost.mu)
-        yield name, unit, total, account.spent_mu(unit), account.budgets.get(unit)
+        yield name, unit, total, account.mu(unit), account.budgets.get(unit)
 
 
 def _release_lines(entries: Iterable[Entry]) -> list[str]:

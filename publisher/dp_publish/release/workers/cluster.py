@@ -1,7 +1,6 @@
 """The workers of a cluster, and the private place where they leave what they make for each other and the publisher."""
 
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -93,33 +92,6 @@ def prepare_staging(staging: str, name: str) -> Store:
             raise StoreError(staging, f"nothing can be staged there: {error.strerror}") from error
     require_create_only(store)
     return store
-
-
-def create_staged(store: Store, name: str, content: bytes) -> str:
-    """Stage what every attempt makes alike, and return its digest.
-
-    Raises
-    ------
-    StoreError
-        Something else is there.
-    """
-    if store.create(name, content) != content:
-        raise changed_there(store)
-    return hashlib.sha256(content).hexdigest()
-
-
-def read_staged(store: Store, name: str, sha256: str) -> bytes:
-    """Return what was staged under a name.
-
-    Raises
-    ------
-    StoreError
-        It no longer has this digest, in hexadecimal digits.
-    """
-    content = store.read(name)
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise changed_there(store)
-    return content
 
 
 def changed_there(store: Store) -> StoreError:

@@ -1,57 +1,44 @@
 """Rows summed, and noise added to them, by workers on many machines: what the publisher's own process does.
 
-It plans tasks, hands them out, and takes the one result that the engine gives of each (see `worker`).
+It plans tasks, hands them out, and takes the one result that the engine gives of each (see `worker`). It alone decides
+which rows are published: it draws which of an entity's rows are kept, and workers tell it which rows have gaps.
 """
 
 import contextlib
 import hashlib
 import io
-import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import BinaryIO, TypeVar, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError, StoreError
-from dp_bundle.engines.engine import closing_results, map_in_order
+from dp_bundle.data.rows import batch_rows
+from dp_bundle.engines.engine import map_in_order
 from dp_bundle.files.opening import open_store, remove_below
 from dp_bundle.files.places import Store
 from dp_bundle.files.windows import RangeReader
 from dp_bundle.manifest.columns import Column
+from dp_publish.data.contribution_cap import EntityCap, unpack_kept
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
-from dp_publish.policy.coded_columns import signs_of
+from dp_publish.data.typed import Keep
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Part
-from dp_publish.release.parts import Making, RowRange, Told, choose_ranges, stays_booked
-from dp_publish.release.workers.cluster import (
-    Cluster,
-    create_staged,
-    is_here,
-    prepare_staging,
-)
-from dp_publish.release.workers.worker import (
-    PartReceipt,
-    PublishedRows,
-    SplitTask,
-    TableDescription,
-    WorkerTask,
-    count_published,
-    count_split,
-    draw_bucket,
-    keep_split,
-    pass_split,
-    publish_part,
-    stage_list,
-)
+from dp_publish.release.parts import Making, Told, choose_ranges, stays_booked
+from dp_publish.release.workers.cluster import Cluster, changed_there, prepare_staging
+from dp_publish.release.workers.worker import Job, PartReceipt, RawRange, find_published, pass_rows, publish_part
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
+_READ_AHEAD = 2**23  # bytes of a staged part
+_GRAIN = 2**16  # raw rows of which the published ones are counted together
 
 
 class ClusterJob:
@@ -74,28 +61,29 @@ class ClusterJob:
     ----------
     report : RowReport
         What is done to the rows is counted in it.
-    require_unchanged : callable
-        Raises `SchemaError` if rows may have passed their cap, as their table was changed.
     has_staged_noise : bool
         Whether noisy parts may lie in the staging place, so that the release must stay on the books.
     """
 
     def __init__(self, cluster: Cluster, source: str, table: Table, policy: Policy, n_columns: int) -> None:
         self._cluster, self._table, self._n_columns = cluster, table, n_columns
-        coded, privacy = [source.model_dump_json() for source in policy.sources], policy.privacy
-        cap = () if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
-        self._own = TableDescription(source, coded, policy.table.decimal, signs_of(policy), [], *cap)
-        self._store = open_store(cluster.staging)
-        self._name = f"job-{secrets.token_hex(16)}"
-        self._tasks: list[SplitTask] = []
-        self._edges: list[int] = []
-        self.require_unchanged = table.unchanged() if cap else lambda: None
+        self._job = Job(f"job-{secrets.token_hex(16)}", cluster.staging, source, policy)
+        self._cap: EntityCap | None = None
         self.report = RowReport()
         self.has_staged_noise = False
 
     def prepare(self) -> None:
-        """Look whether the staging place can be used, before the release is paid for; see `prepare_staging`."""
-        prepare_staging(self._cluster.staging, self._name)
+        """Look whether the staging place can be used, before the release is paid for, and draw whose rows are kept."""
+        prepare_staging(self._cluster.staging, self._job.name)
+        privacy = self._job.policy.privacy
+        if privacy.entity is not None:
+            self._cap = EntityCap(self._table, privacy.entity.entity, privacy.max_rows, batch_rows(1))
+            self.report.n_entities, self.report.n_over_cap = self._cap.n_entities, self._cap.n_left_out
+
+    def require_unchanged(self) -> None:
+        """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""
+        if self._cap is not None:
+            self._cap.require_unchanged()
 
     def total(
         self,
@@ -105,15 +93,15 @@ class ClusterJob:
         progress: Callable[[int], None] | None = None,
     ) -> T:
         """Return what comes of all rows; see `LocalWork`."""
-        told, tasks = Told(progress), self._split_tasks()
+        told, work = Told(progress), partial(pass_rows, job=self._job, kinds=kinds, add=add)
 
         def results() -> Iterator[T]:
-            for found, n_rows in map_in_order(self._cluster.engine, partial(pass_split, kinds=kinds, add=add), tasks):
+            for found, n_rows in map_in_order(self._cluster.engine, work, self._capped):
                 told.add(n_rows)
                 yield found
 
         total = reduce(merge, results())
-        _log.info("a pass over %d rows is done by workers", self._edges[-1])
+        _log.info("a pass over %d rows is done by workers", told.n_rows)
         return total
 
     def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
@@ -127,95 +115,127 @@ class ClusterJob:
             The staging place cannot be used.
         """
         # 1. What is published, and where it lies in the raw table.
-        rows, report = self._published_rows(kinds, columns), self.report
-        if isinstance(rows, PublishedRows):
-            report.n_dropped = self._edges[-1] - report.n_over_cap - rows.n_rows
+        tasks, n_rows = self._part_tasks(kinds, columns)
 
         # 2. Workers add the noise, and stage parts; from here on noisy numbers lie outside of this process.
-        tasks = self._part_tasks(rows, kinds, columns)
-        making.begun.staged(self._cluster.staging, self._name)
+        making.begun.staged(self._cluster.staging, self._job.name)
         self.has_staged_noise = True
         making.drawn.enter_context(stays_booked())
-        receipts: dict[int, PartReceipt] = {}
-        done: set[RowRange] = set()
-        with closing_results(self._cluster.engine.map_unordered(publish_part, tasks)) as results:
-            for wanted, found, own in results:
-                if wanted in done:
-                    continue
-                done.add(wanted)
-                report.add(own)
-                receipts |= {receipt.place: receipt for receipt in found}
-                for receipt in found:
-                    _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
-                if making.progress is not None:
-                    making.progress(report.n_rows)
-        if sorted(receipts) != [*range(len(receipts))] or sum(each.n_rows for each in receipts.values()) != rows.n_rows:
+        receipts: list[PartReceipt] = []
+        work = partial(publish_part, job=self._job, kinds=kinds, columns=columns)
+        for found, own in map_in_order(self._cluster.engine, work, tasks):
+            self.report.add(own)
+            receipts += found
+            for receipt in found:
+                _log.info("part %d is staged: %d bytes", receipt.place, receipt.size)
+            if making.progress is not None:
+                making.progress(self.report.n_rows)
+        receipts.sort()
+        if [receipt.place for receipt in receipts] != [*range(len(receipts))] or self.report.n_rows != n_rows:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
 
         # 3. They are read from where they are.
-        return [
-            Part(place, _open_staged(self._store, receipts[place]), receipts[place].sha256)
-            for place in sorted(receipts)
-        ]
+        store = open_store(self._cluster.staging)
+        return [Part(receipt.place, _open_staged(store, receipt), receipt.sha256) for receipt in receipts]
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
-        remove_below(self._cluster.staging, self._name)
+        remove_below(self._cluster.staging, self._job.name)
 
-    def _raw_rows(self) -> RowRanges:
-        """Return all rows of the table by their numbers."""
+    @property
+    def _raw(self) -> RowRanges:
+        """All rows of the table by their numbers."""
         ranges = self._table.ranges
         assert ranges is not None  # noqa: S101  of what one process need not read
         return ranges().raw
 
-    def _split_tasks(self) -> list[SplitTask]:
-        """Return a task for each split of the table, which is described, and its entities capped, the first time."""
-        if self._tasks:
-            return self._tasks
-        store, engine, raw = self._store, self._cluster.engine, self._raw_rows()
-        planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
-        edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
-        description, self._edges = self._own._replace(edges=edges), edges
-        table = create_staged(store, f"{self._name}/table.json", json.dumps(description._asdict()).encode())
+    @property
+    def _kept(self) -> Keep | None:
+        """Which rows entities keep, if they are capped."""
+        return None if self._cap is None else self._cap.table.keep
 
-        def tasks(number: int, given: str = "") -> list[SplitTask]:
-            return [SplitTask(self._cluster.staging, self._name, table, given, place) for place in range(number)]
+    @cached_property
+    def _capped(self) -> list[RawRange]:
+        """All rows that entities keep, in ranges."""
+        return self._splits(self._kept)
 
-        given, n_splits = "", description.n_splits
-        if description.entity is not None:
-            counted = list(map_in_order(engine, count_split, tasks(n_splits)))
-            given = stage_list(store, self._name, "counts", counted)
-            drawn = list(map_in_order(engine, draw_bucket, tasks(description.n_buckets, given)))
-            self.report.n_entities = sum(n_entities for n_entities, _, _ in drawn)
-            self.report.n_over_cap = sum(n_left_out for _, n_left_out, _ in drawn)
-            given = stage_list(store, self._name, "quotas", [sha256 for _, _, sha256 in drawn])
-            kept = list(map_in_order(engine, keep_split, tasks(n_splits, given)))
-            given = stage_list(store, self._name, "kept", kept)
-        self._tasks = tasks(n_splits, given)
-        return self._tasks
+    def _splits(self, keep: Keep | None) -> list[RawRange]:
+        """Return ranges of all rows, in order; each but the last has a whole number of bytes of bits."""
+        raw = self._raw
+        planned = choose_ranges(raw, self._n_columns, self._cluster.engine.n_workers) if raw.n_rows else []
+        starts = sorted({0, *(min(raw.n_rows, -(-each.start // 8) * 8) for each in planned)})
+        return [
+            self._with_bits(start, stop, keep) for start, stop in zip(starts, [*starts[1:], raw.n_rows], strict=True)
+        ]
 
-    def _published_rows(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> RowRanges | PublishedRows:
-        """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
-        tasks, dropping = self._split_tasks(), [column for column in columns if column.missing == "drop"]
-        if self._own.entity is None and not dropping:
-            return self._raw_rows()
-        count = partial(count_published, kinds={each.name: kinds[each.name] for each in dropping}, columns=dropping)
-        return PublishedRows(self._edges, list(map_in_order(self._cluster.engine, count, tasks)))
+    def _with_bits(self, start: int, stop: int, keep: Keep | None, first_part: int = 0) -> RawRange:
+        """Return a range of rows, whose bits are staged if not all are kept."""
+        if keep is None:
+            return RawRange(start, stop, first_part=first_part)
+        bits, store = np.packbits(keep(start, stop)).tobytes(), open_store(self._cluster.staging)
+        sha256 = hashlib.sha256(bits).hexdigest()
+        if store.create(self._job.name_of_bits(sha256), bits) != bits:
+            raise changed_there(store)
+        return RawRange(start, stop, sha256, first_part)
 
-    def _part_tasks(
-        self, rows: RowRanges | PublishedRows, kinds: dict[str, str], columns: tuple[Column, ...]
-    ) -> list[WorkerTask]:
-        """Return the tasks of a release, which is described in the staging place."""
+    def _part_tasks(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> tuple[list[RawRange], int]:
+        """Return the raw rows of each task, which makes whole parts, and how many are published in all."""
+        keep, dropping = self._kept, [column for column in columns if column.missing == "drop"]
+        if dropping:
+            own = {column.name: kinds[column.name] for column in dropping}
+            work = partial(find_published, job=self._job, kinds=own, columns=dropping)
+            complete = b"".join(map_in_order(self._cluster.engine, work, self._splits(None)))
+            keep = partial(_all_of, [partial(unpack_kept, complete), *([] if keep is None else [keep])])
+        rows = self._raw if keep is None else PublishedRows(self._raw, keep)
         if not rows.n_rows:
             raise DataError("the table has no rows to publish")
-        described = {"table": self._tasks[0].table, "kept": self._tasks[0].given, "kinds": kinds}
-        described["columns"] = [column.model_dump_json() for column in columns]
-        sha256 = create_staged(self._store, f"{self._name}/job.json", json.dumps(described).encode())
+        self.report.n_dropped = self._raw.n_rows - self.report.n_over_cap - rows.n_rows
         tasks = []
-        for wanted in choose_ranges(rows, len(columns), self._cluster.engine.n_workers):
-            raw = rows.find(wanted.start, wanted.stop) if isinstance(rows, PublishedRows) else None
-            tasks.append(WorkerTask(self._cluster.staging, self._name, sha256, wanted, raw))
-        return tasks
+        for first_part, start, stop in choose_ranges(rows, len(columns), self._cluster.engine.n_workers):
+            if isinstance(rows, PublishedRows):
+                start, stop = rows.raw_row(start), rows.raw_row(stop - 1) + 1
+            tasks.append(self._with_bits(start, stop, keep, first_part))
+        return tasks, rows.n_rows
+
+
+def _all_of(keeps: list[Keep], start: int, stop: int) -> NDArray[np.bool_]:
+    both: NDArray[np.bool_] = np.logical_and.reduce([keep(start, stop) for keep in keeps])
+    return both
+
+
+class PublishedRows:
+    """The rows that are published, numbered on their own.
+
+    Parameters
+    ----------
+    raw : RowRanges
+        All rows.
+    keep : callable
+        Returns which raw rows of a range are published.
+    """
+
+    def __init__(self, raw: RowRanges, keep: Keep) -> None:
+        self._raw, self._keep = raw, keep
+        starts = range(0, raw.n_rows, _GRAIN)
+        self._before = np.cumsum([0, *(int(self._grain(start).sum()) for start in starts)])
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that are published."""
+        return int(self._before[-1])
+
+    def n_skipped(self, row: int) -> int:
+        """Return the number of raw rows that are read in vain to read from this one on."""
+        return self._raw.n_skipped(self.raw_row(row))
+
+    def raw_row(self, row: int) -> int:
+        """Return the number of a published row among the raw ones."""
+        grain = int(np.searchsorted(self._before, row, side="right")) - 1
+        inside = np.flatnonzero(self._grain(grain * _GRAIN))
+        return grain * _GRAIN + int(inside[row - self._before[grain]])
+
+    def _grain(self, start: int) -> NDArray[np.bool_]:
+        return self._keep(start, min(self._raw.n_rows, start + _GRAIN))
 
 
 class _Staged(RangeReader):
@@ -247,5 +267,4 @@ class _Staged(RangeReader):
 
 
 def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
-    at_once = _READ_AHEAD_HERE if is_here(store) else _READ_AHEAD
-    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), at_once))
+    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), _READ_AHEAD))

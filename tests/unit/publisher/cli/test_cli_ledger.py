@@ -69,7 +69,7 @@ def test_every_command_takes_a_shared_ledger(people: Path, call: Call, monkeypat
     Path("share/ledger/00000002.txt").unlink()
     refused = call("ledger")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert "lacks event 2" in refused.err
+    assert "event 2 is missing" in refused.err
     assert "put back 1 lines of the log" in call("ledger", "restore", "people.bundle.tar").out
     assert call("ledger").code == 0
 

@@ -15,8 +15,9 @@ from dp_bundle.base.errors import BudgetExceededError, DpGraphError, KeyStoreErr
 from dp_bundle.files.opening import FolderStore, open_store
 from dp_bundle.files.places import Store
 from dp_publish.accounting.conversions import Cost
+from dp_publish.ledger.events import EventObjects
 from dp_publish.ledger.ledger import Ledger, open_ledger
-from dp_publish.ledger.log import SharedLog
+from dp_publish.ledger.log import Log
 
 ROW = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
 LACKS = "that it had before"
@@ -60,7 +61,7 @@ def test_a_file_that_was_rolled_back_is_refused_by_any_name(name: str, own: bool
     for use in (lambda: open_ledger(place).reserve("wine", ROW), open_ledger(place).entries):
         with pytest.raises(PrivacyError, match=LACKS):
             use()
-    open_ledger(place).rebuild()
+    open_ledger(place).log.rebuild()
     assert open_ledger(place).reserve("wine", ROW).lineage.number == 3
     Path(place).resolve().unlink()
     if name not in ("moved", "renamed parent", "hard link"):
@@ -81,7 +82,7 @@ def test_a_folder_that_was_rolled_back_is_refused_by_any_name(
     place = f"{scheme}{SPELLINGS[name](path, tmp_path)}/"
     with pytest.raises(PrivacyError, match=LACKS):
         open_ledger(place).reserve("wine", ROW)
-    open_ledger(place).rebuild()
+    open_ledger(place).log.rebuild()
     assert open_ledger(place).reserve("wine", ROW).lineage.number == 3
 
 
@@ -89,7 +90,7 @@ def test_a_backup_is_a_copy_of_the_ledger(home: Path, tmp_path: Path) -> None:
     """What `ledger backup` wrote cannot be used beside the ledger it was made of, of whatever kind that is."""
     for name, ledger in (("file", Ledger()), ("folder", open_ledger(f"{tmp_path}/books/"))):
         ledger.reserve("wine", ROW)
-        ledger.backup(tmp_path / f"{name}.backup")
+        ledger.log.backup(tmp_path / f"{name}.backup")
         ledger.reserve("wine", ROW)
         with pytest.raises(PrivacyError, match=LACKS):
             open_ledger(tmp_path / f"{name}.backup").reserve("wine", ROW)
@@ -110,7 +111,7 @@ def test_shared_ledgers_that_parted_are_merged(home: Path, tmp_path: Path) -> No
     for place in (one, other):
         with pytest.raises(PrivacyError, match=LACKS):
             open_ledger(place).reserve("wine", ROW)
-    assert open_ledger(one).rebuild() == (None, 1)
+    assert open_ledger(one).log.rebuild() == (None, 1)
     assert {entry.dataset for entry in open_ledger(one).entries()} == {"wine", "beer", "cider"}
 
 
@@ -126,7 +127,7 @@ def test_a_ledger_that_others_may_read_or_write_is_refused(end: str, mode: int, 
     place = copy if end in ("copy", "shared") else path.with_name(f"{path.name}{end}")
     place.touch()
     place.chmod(mode)
-    for use in (lambda: ledger.reserve("wine", ROW), ledger.entries, ledger.rebuild):
+    for use in (lambda: ledger.reserve("wine", ROW), ledger.entries, ledger.log.rebuild):
         with pytest.raises(KeyStoreError, match=f"chmod go-rwx {place}$"):
             use()
     place.chmod(0o600)
@@ -176,12 +177,12 @@ def folder(tmp_path: Path, home: Path) -> Path:
 def test_books_are_those_of_a_local_ledger(folder: Path, tmp_path: Path) -> None:
     """Entries, totals, budgets and heads, each the SHA-256 of an object, are those of the backup, an SQLite file."""
     ledger = open_ledger(f"file://{folder}")
-    ledger.backup(tmp_path / "backup.sqlite")
+    ledger.log.backup(tmp_path / "backup.sqlite")
     local = Ledger(tmp_path / "backup.sqlite")
     assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published"), (3, "reserved")]
     assert (ledger.entries(), ledger.books().budgets) == (local.entries(), {"wine": {"row": 3.0}})
     with pytest.raises(FileExistsError):
-        ledger.backup(tmp_path / "backup.sqlite")
+        ledger.log.backup(tmp_path / "backup.sqlite")
 
     paths = sorted(folder.glob("*.txt"))[1:]
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
@@ -212,12 +213,12 @@ def _edit(name: str, before: bytes, after: bytes) -> Callable[[Path], None]:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "gap": (lambda folder: (folder / "00000002.txt").unlink(), "event 2"),
-    "no beginning": (lambda folder: (folder / "00000000.txt").unlink(), "00000000.txt is missing"),
+    "no beginning": (lambda folder: (folder / "00000000.txt").unlink(), "event 0"),
     "rewritten": (_edit("00000004.txt", b'"row":1.0', b'"row":0.5'), "event 4"),
     "rewritten last": (_edit("00000006.txt", b'"row":1.0', b'"row":0.5'), "event 6"),
     "broken hash": (_edit("00000003.txt", b"\n{", b"0\n{"), "event 3"),
     "no event": (lambda folder: (folder / "00000005.txt").write_bytes(b"\xff"), "event 5"),
-    "cut short": (lambda folder: (folder / "00000006.txt").unlink(), "lacks events"),
+    "cut short": (lambda folder: (folder / "00000006.txt").unlink(), "lacks lines"),
     "two ledgers": (_mix, "event 4"),
     "something else": (lambda folder: (folder / "notes.txt").write_text("x"), "notes.txt"),
     "another version": (_edit("00000000.txt", b"version 1", b"version 2"), "version"),
@@ -239,7 +240,7 @@ def test_every_damage_is_refused(case: str, folder: Path, tmp_path: Path) -> Non
             open_ledger(f"{folder}/").reserve("wine", ROW)
     if case not in ("rewritten last", "cut short"):
         with pytest.raises(DpGraphError):
-            Ledger(log=SharedLog(open_store(folder), tmp_path / "new.log")).entries()
+            Ledger(log=Log(EventObjects(open_store(folder)), tmp_path / "new.log")).entries()
 
 
 def test_missing_objects_come_back_from_the_copy(folder: Path) -> None:
@@ -247,17 +248,17 @@ def test_missing_objects_come_back_from_the_copy(folder: Path) -> None:
     ledger, before = open_ledger(f"{folder}/"), {path.name: path.read_bytes() for path in folder.iterdir()}
     for name in ("00000000.txt", "00000003.txt", "00000006.txt"):
         (folder / name).unlink()
-    assert ledger.rebuild() == (None, 2)
+    assert ledger.log.rebuild() == (None, 2)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     DAMAGES["rewritten"][0](folder)
     with pytest.raises(PrivacyError, match="event 4"):
-        ledger.rebuild()
+        ledger.log.rebuild()
 
 
 def test_other_machines_go_on(folder: Path, tmp_path: Path) -> None:
     """A machine without a copy reads all, one with an older copy what is new, and each sees the other's events."""
     place = open_store(str(folder))
-    ours, theirs = (Ledger(log=SharedLog(place, tmp_path / name)) for name in ("ours.log", "theirs.log"))
+    ours, theirs = (Ledger(log=Log(EventObjects(place), tmp_path / name)) for name in ("ours.log", "theirs.log"))
     numbers = [ledger.reserve("wine", ROW).lineage.number for ledger in (ours, theirs, theirs, ours)]
     assert numbers == [4, 5, 6, 7]
     assert ours.entries() == theirs.entries()
@@ -266,7 +267,7 @@ def test_other_machines_go_on(folder: Path, tmp_path: Path) -> None:
 
 def _on(store: Store, tmp_path: Path) -> Callable[[int], Ledger]:
     """Return what makes the ledger of each of several machines."""
-    return lambda index: Ledger(log=SharedLog(store, tmp_path / f"machine-{index}" / "ledger.log"))
+    return lambda index: Ledger(log=Log(EventObjects(store), tmp_path / f"machine-{index}" / "ledger.log"))
 
 
 @pytest.mark.parametrize("place", ["file", "folder", pytest.param("bucket", marks=pytest.mark.slow)])

@@ -21,7 +21,7 @@ from dp_bundle.base.errors import DpGraphError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import new_files
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger import log as ledger_log
+from dp_publish.ledger import events
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import preparing
 
@@ -187,7 +187,7 @@ TABLE = pd.DataFrame({"x": [0.5, 0.25]})
 @pytest.fixture
 def lock(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Return what has somebody else hold the user's ledger from then on, for longer than anybody waits."""
-    monkeypatch.setattr(ledger_log, "_PATIENCE", 0.2)
+    monkeypatch.setattr(events, "PATIENCE", 0.2)
     with contextlib.ExitStack() as held:
 
         def hold() -> None:
@@ -225,12 +225,13 @@ def test_an_error_is_told_though_nothing_can_be_taken_back(lock: Callable[[], No
 @pytest.mark.parametrize(("pragma", "said"), [("query_only = ON", "right"), ("max_page_count = 1", "room")])
 def test_each_cause_has_its_own_sentence(pragma: str, said: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is said to be damaged where there is no room, or no right."""
-    use_one_file = ledger_log._use_one_file
+    connect = sqlite3.connect
 
-    def hinder(connection: sqlite3.Connection) -> None:
-        use_one_file(connection)
+    def hinder(*words: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*words, **options)
         connection.execute(f"PRAGMA {pragma}")
+        return connection
 
-    monkeypatch.setattr(ledger_log, "_use_one_file", hinder)
+    monkeypatch.setattr(sqlite3, "connect", hinder)
     with pytest.raises(DpGraphError, match=said):
         Ledger().reserve("wine", Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True))

@@ -16,7 +16,7 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, Receipt
-from dp_publish.release.workers import worker
+from dp_publish.release.workers import distributed
 from dp_publish.release.workers.cluster import Cluster
 
 N_ROWS = 3_050
@@ -26,11 +26,10 @@ FORMS = ["{}", "{} ", "0{}", "{}.0", " 00{}"]  # in which one id may be spelled
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make row groups of 100 rows, parts of three of them, grains of 70 raw rows, and a bucket for every 1000."""
+    """Make row groups of 100 rows, parts of three of them, and grains of 70 raw rows."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
     monkeypatch.setattr(parts, "_PART_CELLS", 300)
-    monkeypatch.setattr(worker, "_GRAIN", 70)
-    monkeypatch.setattr(worker, "_BUCKET_ROWS", 1000)
+    monkeypatch.setattr(distributed, "_GRAIN", 70)
 
 
 @pytest.fixture
