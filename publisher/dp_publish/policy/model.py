@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
+from dp_bundle.base.wording import MISSING_VALUES
 from dp_bundle.manifest.base import Text
 from dp_bundle.manifest.dataset import Dataset, Details
 from dp_bundle.manifest.sources import NO_VALUE
@@ -424,7 +425,7 @@ class Policy(_Model):
             both = [level for level in levels if level.strip() in gaps or missing_numbers((level,), ".") & numbers]
             if both and not entry.drop:
                 raise PolicyError(
-                    f"missing_values under [table] and the levels of column {name!r} both list {listed(both)}, and a "
+                    f"{MISSING_VALUES} and the levels of column {name!r} both list {listed(both)}, and a "
                     "word is a value or a gap: leave it out of one of the two lists",
                     "levels",
                     name,
