@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from dp_bundle.base.errors import HeaderError, ParameterError, SchemaError
 from dp_bundle.base.quoting import unguard_cell
@@ -49,11 +49,11 @@ class Dialect(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    delimiter: str | None = None
-    decimal: Literal[".", ","] | None = None
-    encoding: str | None = None
-    header: Literal["first", "none"] | None = None
-    missing_values: tuple[str, ...] = ()
+    delimiter: str | None = Field(default=None, description="between cells")
+    decimal: Literal[".", ","] | None = Field(default=None, description="the decimal mark")
+    encoding: str | None = Field(default=None, description="of the file")
+    header: Literal["first", "none"] | None = Field(default=None, description="whether the first line holds names")
+    missing_values: tuple[str, ...] = Field(default=(), description="further words for a missing value")
 
     @field_validator("delimiter")
     @classmethod

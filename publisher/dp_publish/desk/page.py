@@ -17,8 +17,9 @@ from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.session import Session, Work
 from dp_publish.desk.table import Opened
-from dp_publish.desk.words import ABOUT, FIELDS, in_form
+from dp_publish.desk.words import ABOUT, FIELDS, capital, in_form
 from dp_publish.forecast.strengths import printed_mu
+from dp_publish.policy.model import DatasetPolicy
 
 _ASSETS = Path(__file__).with_name("assets")
 _STEPS = 200  # of the slider
@@ -77,6 +78,7 @@ def render_desk(answer: Answer, session: Session) -> str:
             columns=columns,
             words=FIELDS,
             about={name: ABOUT[name] for name in DATASET},
+            help={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
             written=WRITTEN if is_text_file(session.asked.data) else (),
             size=_size(desk.opened),
             seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",

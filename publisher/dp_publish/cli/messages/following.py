@@ -132,10 +132,8 @@ def logged_to(path: Path, *taken: object) -> Iterator[None]:
         with heard_by(handler, logging.INFO):
             try:
                 yield
-            except BaseException as error:
-                logging.getLogger(__name__).info(
-                    "ended by %s", type(error).__name__
-                )  # its sentence was for the terminal
+            except BaseException as error:  # whose sentence is for the terminal
+                logging.getLogger(__name__).info("ended by %s", type(error).__name__)
                 raise
     finally:
         with contextlib.suppress(OSError):  # of a full disk, which is told already
