@@ -100,16 +100,10 @@ class Answer:
         What researchers would see, in words for everybody.
     shown : list of str
         The same in numbers, as a plan has it.
-    assumed : str
-        What stands in for the values in that.
-    row : ForecastRow or None
-        The forecast at the stated strength.
-    curve : list of ForecastRow
-        At other strengths.
+    plan : Plan or None
+        The forecast at the strengths of the slider, in `rows`, and at the stated one, its `focus`.
     account : str
         What was spent, and what remains.
-    release : str
-        "rows" or "covariance".
     left_out : dict of str to str
         Columns that are not published, and why.
     is_read : bool
@@ -124,11 +118,8 @@ class Answer:
     promise: Promise | None = None
     held: str = ""
     shown: list[str] = field(default_factory=list)
-    assumed: str = ""
-    row: ForecastRow | None = None
-    curve: list[ForecastRow] = field(default_factory=list)
+    plan: Plan | None = None
     account: str = ""
-    release: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     is_read: bool = True
 
@@ -254,7 +245,6 @@ class Desk:
                 policy = _without(policy, named)
                 continue
             answer.choice = " ".join(describe_choice(chosen, why, policy))
-            answer.release = chosen.privacy.release
             sought = prepared.policy.sought
             answer.left_out = {} if sought is None else dict(sought.left_out)
             return prepared
@@ -284,12 +274,9 @@ class Desk:
         except (*_REFUSALS, ValidationError) as error:
             self._object_to(answer, error)
             return
-        but_strength = policy.columns, policy.sources, _but_strength(policy), kinds
-        answer.row = row
-        answer.curve = self._keep("curve", but_strength, lambda: self._forecast_curve(policy, kinds))
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
-        plan = self._plan(prepared, kinds, row, None if judged else row)
-        answer.held, answer.shown, answer.assumed = describe_held(plan), describe_findings(plan), plan.assumed
+        answer.plan = self._plan(prepared, kinds, row, None if judged else row)
+        answer.held, answer.shown = describe_held(answer.plan), describe_findings(answer.plan)
 
         account = spending_of(self.ledger, policy)
         answer.account = budget_sentence(account, booked_mu)
@@ -304,8 +291,9 @@ class Desk:
             answer.refusals = []
 
     def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow, own: ForecastRow | None) -> Plan:
-        """Return the plan of this one strength; without `own`, it names no ways out."""
+        """Return the plan at this strength, and those of the slider; without `own`, it names no ways out."""
         policy = prepared.policy
+        but_strength = policy.columns, policy.sources, _but_strength(policy), kinds
         return Plan(
             name=policy.dataset.name,
             n_rows=self.opened.n_rows,
@@ -315,7 +303,7 @@ class Desk:
             mechanism=self._mechanism(policy, kinds),
             spread=DEFAULT_SPREAD,
             assumed=describe_spread(policy, kinds),
-            rows=[row],
+            rows=self._keep("curve", but_strength, lambda: self._forecast_curve(policy, kinds)),
             own=own,
             focus=row,
             table=prepared.table,

@@ -147,7 +147,7 @@ def _left_out(why: str) -> str:
 
 def _position(answer: Answer) -> int | None:
     """Return where the slider is at the strength of the answer; None if it says nothing of one."""
-    return None if answer.row is None else round(_STEPS * _share(answer.row.mu))
+    return None if answer.plan is None else round(_STEPS * _share(answer.plan.focus.mu))
 
 
 def work_state(work: Work | None, session: Session) -> dict[str, Any]:
@@ -178,10 +178,11 @@ def _draw_forecast(answer: Answer) -> dict[str, Any] | None:
 
     The lines join what is seen at each strength, of either kind of release; the mark is at the strength in the form.
     """
-    if answer.row is None or not answer.curve:
+    plan = answer.plan
+    if plan is None or not plan.rows:
         return None
-    shown = {kind: [(row.mu, row.of(kind).seen) for row in answer.curve] for kind in ("rows", "covariance")}
-    seen = answer.row.of(answer.release).seen
+    shown = {kind: [(row.mu, row.of(kind).seen) for row in plan.rows] for kind in ("rows", "covariance")}
+    seen = plan.focus.of(plan.release).seen
     return {
         "x": _ACROSS,
         "y": _DOWN,
@@ -190,9 +191,9 @@ def _draw_forecast(answer: Answer) -> dict[str, Any] | None:
         "lines": {
             kind: [(_across(mu), _down(rho)) for mu, rho in points if rho is not None] for kind, points in shown.items()
         },
-        "at": _across(answer.row.mu),
+        "at": _across(plan.focus.mu),
         "mark": None if seen is None else _down(seen),
-        "mu": printed_mu(answer.row.mu),
+        "mu": printed_mu(plan.focus.mu),
         "seen": seen,
     }
 

@@ -175,7 +175,7 @@ class Session:
     def key_of(self, answer: Answer) -> str:
         """Return a mark of what is promised and published, by which the question is known that she said yes to."""
         promise = None if answer.promise is None else answer.promise.sentences
-        asked = answer.text, self.desk.opened.fingerprint, answer.release, promise, answer.account
+        asked = answer.text, self.desk.opened.fingerprint, answer.plan and answer.plan.release, promise, answer.account
         return hashlib.sha256(repr(asked).encode()).hexdigest()
 
     def show(self, name: str, path: Path) -> None:
