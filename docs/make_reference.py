@@ -41,68 +41,6 @@ HEADINGS = {
     ),
     "table": ("`[table]`", "How a text file is written, where dp-publish should not find out by itself."),
 }
-MEANINGS = {
-    "dataset.name": "the ledger's account: releases of one name add up",
-    "dataset.title": "a title for people",
-    "dataset.description": "what the table is about",
-    "dataset.creator": "who made it",
-    "dataset.license": "an SPDX identifier such as CC-BY-4.0, or an address; without one nobody may reuse the data",
-    "dataset.contact": "whom to ask",
-    "dataset.url": "where more is said",
-    "dataset.citation": "how to cite the data",
-    "dataset.creators": "who made it, one by one, instead of `creator`; the check digit of an ORCID iD is verified",
-    "dataset.publisher": "who offers it",
-    "dataset.doi": "that of this dataset, once it has one or one is reserved",
-    "dataset.keywords": "for searches",
-    "dataset.themes": "of the EU vocabulary data-theme",
-    "dataset.languages": "of the column names and descriptions",
-    "dataset.temporal": "the time that the data are about",
-    "dataset.spatial": "the places that the data are about",
-    "dataset.software_url": "where researchers find dpgraph, its source release: the bundle's README says so",
-    "dataset.related": "other works, by DOI or address: the dataset IsDerivedFrom, IsDescribedBy ... them",
-    "privacy.release": "noisy rows, or noisy second moments of the columns and, of enough rows, a histogram of each",
-    "privacy.mechanism": "of a covariance release; auto takes the one of the smallest expected error",
-    "privacy.neighbours": "of a covariance release: whether one row is replaced, or comes or goes",
-    "privacy.scale": "of two rounds: whether links are those of values or of normal scores; auto, as where it is not "
-    "given, decides by each column's histogram",
-    "privacy.unit": "what one person contributes, and what is protected",
-    "privacy.mu": "Gaussian differential privacy",
-    "privacy.epsilon": "with delta; alone it is a pure guarantee, of a covariance release",
-    "privacy.delta": "goes with epsilon",
-    "privacy.rho": "zero-concentrated differential privacy, mu^2 / 2",
-    "privacy.sigma": "of rows: the same noise on every column, in data units",
-    "privacy.budget_mu": "the most that all releases of the dataset may cost together",
-    "privacy.bounds_share": "the part of rho that finds bounds where a column has none",
-    "privacy.l2_radius": "the length to which rows are shortened in a covariance "
-    "release of one round, in half-widths of their bounds, and at most sqrt(p) for p columns",
-    "privacy.unit.entity": "the column whose values say which rows belong together; it is never published",
-    "privacy.unit.max_rows": "rows of an entity beyond this number are left out, at random",
-    "columns.bounds": "the range in which values are publicly known to lie; values outside are clipped",
-    "columns.weight": "of rows: this column's part of a row's mu^2, in proportion to the other columns' weights",
-    "columns.center": "publicly known middle, with scale, for two rounds",
-    "columns.scale": "publicly known standard deviation, with center",
-    "columns.spread": "the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
-    "what independent cases have); it changes no noise",
-    "columns.kind": "the column's type decides if it is not given, and text is left out",
-    "columns.format": "how dates or times are written in text, in the letters of strptime, unless like 2026-01-31 "
-    "12:30:00",
-    "columns.categories": "all values that may occur, as everybody knows, for a category",
-    "columns.levels": "the same for an ordered column, and the words for no and yes of a boolean",
-    "columns.other": "the category that counts values which are not listed; they are refused otherwise",
-    "columns.mechanism": "of a category: what is more accurate if it is not given",
-    "columns.max_change": 'how far one person changes a count, with unit = "change"',
-    "columns.unit": "of measurement",
-    "columns.description": "what the column holds",
-    "columns.missing": 'what becomes of cells without a value; "indicator" of '
-    "numbers, whose gaps are then published beside them",
-    "columns.drop": "true: the column is not published",
-    "table.delimiter": "between cells",
-    "table.decimal": "the decimal mark",
-    "table.encoding": "of the file",
-    "table.header": "whether the first line holds names",
-    "table.missing_values": "further words for a missing value",
-}
-
 MANIFEST_HEAD = """# The manifest
 
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest
@@ -134,14 +72,13 @@ raises on purpose. (`make docs` writes this page.)
 
 
 def policy_page() -> str:
-    """Return the page of the policy; every entry of the models has a meaning here, or a KeyError says so."""
+    """Return the page of the policy; of all entries of the models, with their descriptions."""
     parts = [POLICY_HEAD]
     for section, (heading, said) in HEADINGS.items():
         parts += [f"\n## {heading}\n\n{said}\n\n| entry | allowed | default | meaning |\n|---|---|---|---|\n"]
         for name, field in SECTIONS[section].model_fields.items():
-            key = f"{section}.{name}"
-            place = ("columns", "NAME", name) if section == "columns" else tuple(key.split("."))
-            cells = f"`{name}`", cell(allowed_of(place)), default(field), cell(MEANINGS[key])
+            place = ("columns", "NAME", name) if section == "columns" else (*section.split("."), name)
+            cells = f"`{name}`", cell(allowed_of(place)), default(field), cell(field.description)
             parts.append(f"| {' | '.join(cells)} |\n")
     return "".join(parts)
 

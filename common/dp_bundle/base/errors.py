@@ -42,9 +42,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from dp_bundle.base.quoting import and_more, format_size, round_up
+from dp_bundle.base.wording import IN_POLICY, Phrase
 
 _SHOWN = 20  # columns, or breaks of a chain, that are named
 _NOTHING: Any = object()
+_SAY_HEADER = Phrase(
+    "if it is a row, pass --header none; if it has names, --header first (or set header under [table] in the policy)",
+    'if it is a row, choose header = "none"; if it has names, header = "first"',
+)
 
 
 class DpGraphError(Exception):
@@ -137,10 +142,7 @@ class HeaderError(SchemaError):
     entry = "table.header"
 
     def __init__(self, path: object, said: str) -> None:
-        super().__init__(
-            f"the first line of {path} may be a row instead of column names, as {said}: if it is a row, pass --header "
-            "none; if it has names, --header first (or set header under [table] in the policy)"
-        )
+        super().__init__(f"the first line of {path} may be a row instead of column names, as {said}: {_SAY_HEADER}")
 
 
 class CellError(SchemaError):
@@ -153,11 +155,14 @@ class CellError(SchemaError):
 
     Attributes
     ----------
+    faults : sequence of tuple
+        Those.
     line : int
         The first.
     """
 
     def __init__(self, faults: Sequence[tuple[int, str, str]]) -> None:
+        self.faults = faults
         self.line = min(line for line, _, _ in faults)
         places: dict[str, dict[int, list[str]]] = {}
         for line, name, fault in sorted(faults, key=lambda each: each[0]):
@@ -194,15 +199,15 @@ class MissingValuesError(DataError):
         known = "everybody then knows which rows have gaps"
         known += ', unless neighbours = "add-remove"' if of_moments else ""
         if has_levels:
-            remedies = f'"category" for it in the policy, which makes a gap a level of its own, or "drop" ({known})'
+            remedies = f'"category" for it{IN_POLICY}, which makes a gap a level of its own, or "drop" ({known})'
         elif of_moments:
             remedies = (
-                f'"drop" for it in the policy ({known}), or "indicator", which publishes where gaps are, or "midpoint" '
+                f'"drop" for it{IN_POLICY} ({known}), or "indicator", which publishes where gaps are, or "midpoint" '
                 '(of a category "category")'
             )
         else:
             remedies = (
-                f'"indicator" for it in the policy, which publishes where gaps are, with noise, or "drop" ({known}), '
+                f'"indicator" for it{IN_POLICY}, which publishes where gaps are, with noise, or "drop" ({known}), '
                 'or "midpoint" (of a category "category")'
             )
         said = (
@@ -283,7 +288,7 @@ class MissingBudgetError(BudgetExceededError):
         DpGraphError.__init__(
             self,
             f"dataset {dataset!r} has a budget, but none per {unit}, a unit in which protection is or was promised: "
-            f'also give budget_mu = {{ "{unit}" = ... }} in the policy',
+            f'also give budget_mu = {{ "{unit}" = ... }}{IN_POLICY}',
         )
 
 

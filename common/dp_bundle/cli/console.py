@@ -11,6 +11,7 @@ import contextlib
 import functools
 import io
 import json
+import logging
 import os
 import re
 import sys
@@ -328,6 +329,31 @@ def tell(message: str, *, quiet: bool = False) -> None:
         clear_line()
         with contextlib.suppress(OSError):
             click.echo(_printable(message), err=True)
+
+
+@contextlib.contextmanager
+def heard_by(handler: logging.Handler, level: int | None = None) -> Iterator[None]:
+    """Let a handler hear what our packages log in a block, from a level on that is theirs by default."""
+    loggers = [logging.getLogger(name) for name in ("dp_publish", "dp_bundle")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logger.level if level is None else level)
+    try:
+        yield
+    finally:
+        for logger, before in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def warnings_told(*, quiet: bool = False) -> Iterator[None]:
+    """Tell the user of each warning that is logged in a block."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: tell(f"note: {record.getMessage()}", quiet=quiet)  # type: ignore[method-assign]
+    with heard_by(handler):
+        yield
 
 
 def note(sentences: Iterable[str], *, quiet: bool = False) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
+from dp_bundle.base.wording import Phrase
 from dp_bundle.describe.sentences import (
     describe_gaps,
     describe_guarantee,
@@ -32,6 +33,7 @@ _LANGUAGES = (  # ISO 639-1 and 639-3, of the EU's languages and some others
     "it:ITA ja:JPN lt:LIT lv:LAV mt:MLT nl:NLD no:NOR pl:POL pt:POR ro:RON ru:RUS sk:SLK sl:SLV sv:SWE tr:TUR uk:UKR "
     "zh:ZHO"
 )
+_GIVE_LICENCE = Phrase("give license in the policy's [dataset]", "fill in “«license»”")
 _EMAIL = re.compile(r"[A-Za-z0-9.!#$&'*+/=?_~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _SHOWN = 50  # columns whose noise is told
 
@@ -186,7 +188,7 @@ def licence_of(dataset: Dataset) -> tuple[str, str]:
 def licence_gap(dataset: Dataset) -> str:
     """Return a sentence if people or machines cannot tell how they may use the data; otherwise nothing."""
     if not dataset.license:
-        return "no licence is stated, so that nobody may reuse the data: give license in the policy's [dataset]"
+        return f"no licence is stated, so that nobody may reuse the data: {_GIVE_LICENCE}"
     if not licence_of(dataset)[1]:
         return "the licence is no SPDX identifier such as CC-BY-4.0 and no address, so that portals cannot read it"
     return ""

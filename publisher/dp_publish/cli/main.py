@@ -11,13 +11,14 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.cli.console import (
@@ -30,12 +31,12 @@ from dp_bundle.cli.console import (
     engine_options,
     json_option,
     memory_option,
-    note,
     option,
     quiet_option,
     run,
     tell,
     version_option,
+    warnings_told,
 )
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.new_files import write_whole
@@ -46,6 +47,7 @@ from dp_publish.cli.options import (
     RunsByDefault,
     dialect_options,
     header_option,
+    key_option,
     ledger_option,
     plain_text,
     policy_options,
@@ -83,9 +85,7 @@ def cli() -> None:
 @cli.command("publish")
 @click.argument("data", type=DATA)
 @policy_options
-@option(
-    "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
-)
+@key_option
 @ledger_option()
 @option(
     "--partition",
@@ -161,7 +161,6 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     begun_at = datetime.datetime.now(datetime.UTC)
-    from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal, warnings_told
     from dp_publish.cli.messages.release import describe_receipt, receipt_document
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
@@ -170,14 +169,16 @@ def publish_command(
     from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
-    from dp_publish.release.workers.cluster import dask_cluster
 
     if engine == "dask":
         place_for_workers(data)  # before anything is started or made
-    shown = sys.stderr.isatty() and not quiet
-    if shown:
+    say = partial(tell, quiet=quiet)
+    is_shown = sys.stderr.isatty() and not quiet
+    if is_shown:
         before_compiling(partial(announce_compiling, "a few seconds"))
         step("looking at the table")
+
+    # what is published, and whether that can be, and should
     policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
@@ -190,7 +191,7 @@ def publish_command(
         policy,
         withheld,
         anyway=anyway,
-        tell=partial(tell, quiet=quiet),
+        tell=say,
         max_memory=max_memory,
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
         opened=opened,
@@ -198,18 +199,27 @@ def publish_command(
     step("")
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
     if earlier and prepared.policy.sought:
-        tell(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}", quiet=quiet)
+        say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
 
-    signing_key = _signing_key(key, quiet=quiet)
+    signing_key = _signing_key(key, say)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
     beside: list[Any] = []
-    with contextlib.ExitStack() as meanwhile:
-        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
-        meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", staging))
-        cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
-        following = shown_as_lines if progress == "lines" else shown_on_terminal if shown else None
-        show = meanwhile.enter_context(following(prepared.count_rows())) if following is not None else None
+    with warnings_told(quiet=quiet), contextlib.ExitStack() as meanwhile:
+        show = cluster = None
+        if log is not None:
+            from dp_publish.cli.messages.following import logged_to
+
+            meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", staging))
+        if engine == "dask":
+            from dp_publish.release.workers.cluster import dask_cluster
+
+            cluster = meanwhile.enter_context(dask_cluster(scheduler, staging))
+        if is_shown or progress == "lines":
+            from dp_publish.cli.messages.following import shown_as_lines, shown_on_terminal
+
+            following = shown_as_lines if progress == "lines" else shown_on_terminal
+            show = meanwhile.enter_context(following(prepared.count_rows()))
         receipt = publish(
             data,
             policy,
@@ -221,10 +231,10 @@ def publish_command(
             cluster=cluster,
             prepared=prepared,
             begun_at=begun_at,
-            then=lambda receipt: beside.extend(_write_beside(receipt, prepared.policy, signing_key, quiet=quiet)),
+            then=lambda receipt: beside.extend(_write_beside(receipt, prepared.policy, signing_key, say)),
         )
     if why:
-        tell(why, quiet=quiet)
+        say(why)
     with already(_done(receipt)):
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         text = describe_receipt(receipt, prepared.policy, *beside, width=width)
@@ -263,7 +273,7 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
     text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
     said = [text, *describe_undecided(table.types, table.described), *filter(None, [table.remark])]
-    answer("\n".join(said), None, as_json=False, quiet=quiet)
+    answer("\n".join(said), quiet=quiet)
 
 
 @cli.command("plan")
@@ -353,9 +363,7 @@ def plan_command(
     type=click.Path(path_type=Path),
     help="The policy file to read and to write; NAME.policy.toml beside DATA by default.",
 )
-@option(
-    "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
-)
+@key_option
 @ledger_option()
 @header_option
 @option("--port", applies=ALWAYS, type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
@@ -382,8 +390,6 @@ def desk_command(
     from dp_publish.desk.session import Asked
     from dp_publish.policy.file import policy_path
 
-    if not key:
-        raise ParameterError("--key", "the name of a signing key, or a key file", key)
     asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place, header)
     serve(asked, port=port, browse=not no_browser, tell=tell)
 
@@ -486,7 +492,7 @@ def ledger_cancel(dataset: str, number: int, ledger_place: str | None, quiet: bo
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.begun import cancel
 
-    answer(cancel(open_ledger(ledger_place), dataset, number), None, as_json=False, quiet=quiet)
+    answer(cancel(open_ledger(ledger_place), dataset, number), quiet=quiet)
 
 
 @ledger_group.command("backup")
@@ -500,7 +506,7 @@ def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
     """
     with writing_new(file, "file", "name another one"):
         _known_ledger(ledger_place, own=True).log.backup(file)
-    answer(f"wrote {file}", None, as_json=False, quiet=quiet)
+    answer(f"wrote {file}", quiet=quiet)
 
 
 @ledger_group.command("restore")
@@ -542,7 +548,7 @@ def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
 
 
 def _write_beside(
-    receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, quiet: bool
+    receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, say: Callable[[str], None]
 ) -> tuple[Path | RemotePath | None, Path | None]:
     """Write signature and page beside a release that was published, and return where they are."""
     from dp_publish.cli.messages.release import write_page
@@ -551,7 +557,8 @@ def _write_beside(
     with already(_done(receipt)):
         minisig, unsigned = sign_beside(receipt, key)
         page, unwritten = write_page(receipt, resolved, key)
-        note(filter(None, (unsigned, unwritten)), quiet=quiet)
+        for remark in filter(None, (unsigned, unwritten)):
+            say(f"note: {remark}")
     return minisig, page
 
 
@@ -559,16 +566,14 @@ def _done(receipt: Receipt) -> str:
     return f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"
 
 
-def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
-    if not key:
-        raise ParameterError("--key", "the name of a signing key, or a key file", key)
+def _signing_key(key: str, say: Callable[[str], None]) -> Ed25519PrivateKey:
     if key != DEFAULT_KEY:
         return load_key(key)
     private, is_new = signing_key()
     if is_new:
         fingerprint = public_key_of(private).fingerprint
-        tell(f"made a signing key: announce its fingerprint, {fingerprint},", quiet=quiet)
-        tell(f"or give researchers the file {public_key_path()}", quiet=quiet)
+        say(f"made a signing key: announce its fingerprint, {fingerprint},")
+        say(f"or give researchers the file {public_key_path()}")
     return private
 
 

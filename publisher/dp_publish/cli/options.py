@@ -9,9 +9,10 @@ from typing import Any, TypeVar, get_args
 import click
 from click.core import ParameterSource
 
-from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.cli.console import ALWAYS, BundlePath, Condition, Where, option
 from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.trust.keys import DEFAULT_KEY
 from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,6 +34,20 @@ class RunsByDefault(click.Group):
         if args[0] not in own if args else not self.no_args_is_help:
             args = [self._default, *args]
         return super().parse_args(ctx, args)
+
+
+def key_option(command: F) -> F:
+    """Add the option that names the key."""
+    said = "The name of a signing key, or a key file."
+    return option("--key", applies=ALWAYS, callback=_named, default=DEFAULT_KEY, show_default=True, help=said)(command)
+
+
+def _named(context: click.Context, parameter: click.Parameter, key: str) -> str:
+    """Refuse a key without a name."""
+    del context, parameter
+    if not key:
+        raise ParameterError("--key", "the name of a signing key, or a key file", key)
+    return key
 
 
 def header_option(command: F) -> F:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_bundle.base.wording import BY_POLICY, ENCODING, IN_POLICY, IN_TABLE, LEAVE_OUT, MISSING_VALUES, Phrase
+
 ERRORS = ("#n/a", "#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!")  # of spreadsheets, in lower case
 GAPS = ("", "na", "n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".", r"\n", *ERRORS)
 TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
@@ -45,33 +47,47 @@ _AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + 
 _LOST = "\ufffd"  # stands for what is not in the file's encoding
 _EXACT = 2.0**53
 KINDS_OF_WORDS = '"category", "ordered" or "boolean"'  # what a policy may say of a column of words
+_PHRASES = {
+    "by_policy": BY_POLICY,
+    "by_template": Phrase("in the policy (`dp-publish policy DATA` writes one), ", ""),
+    "encoding": ENCODING,
+    "in_policy": IN_POLICY,
+    "in_table": IN_TABLE,
+    "kinds_of_words": KINDS_OF_WORDS,
+    "leave_out": LEAVE_OUT,
+    "missing_values": MISSING_VALUES,
+}
 
 
 class Fault(enum.Enum):
     """A reason why a cell cannot be read, and what to do; the words follow those that name the cell."""
 
     DATE = (
-        'is a date or a time: in the policy, give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
-        "unless all are like 2026-01-31, or set drop = true"
+        'is a date or a time: {by_policy}give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
+        "unless all are like 2026-01-31, or {leave_out}"
     )
-    DECIMAL = 'has a decimal comma: set decimal = "," under [table] in the policy, or correct it'
-    DOUBT = 'has a mark that may separate thousands or decimals: set decimal = "." or "," under [table] in the policy'
-    ENCODING = "is not in the file's encoding: set encoding under [table] in the policy"
-    FRACTION = 'is a fraction in an integer column: give it kind = "continuous" in the policy, or round it first'
-    LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
+    DECIMAL = 'has a decimal comma: set decimal = ","{in_table}, or correct it'
+    DOUBT = 'has a mark that may separate thousands or decimals: set decimal = "." or ","{in_table}'
+    ENCODING = "is not in the file's encoding: set {encoding}"
+    FRACTION = 'is a fraction in an integer column: give it kind = "continuous"{in_policy}, or round it first'
+    LARGE = 'is beyond the largest integer: give it kind = "continuous"{in_policy}'
     LETTER = (
-        'is a letter, as of a truth value: in the policy, give its column kind = "boolean" and levels = ["f", "t"], '
-        "say, from no to yes, or set drop = true"
+        'is a letter, as of a truth value: {by_policy}give its column kind = "boolean" and levels = ["f", "t"], '
+        "say, from no to yes, or {leave_out}"
     )
-    POINT = 'has a decimal point: set decimal = "." under [table] in the policy, or correct it'
+    POINT = 'has a decimal point: set decimal = "."{in_table}, or correct it'
     TEXT = (
-        f"is not a number: in the policy (`dp-publish policy DATA` writes one), give words a kind ({KINDS_OF_WORDS}), "
-        "list those for gaps in missing_values under [table], or set drop = true"
+        "is not a number: {by_template}give words a kind ({kinds_of_words}), list those for gaps in {missing_values}, "
+        "or {leave_out}"
     )
     TIME_OF_DAY = (
-        'is a time of the day: in the policy, give its column kind = "time" and format = "%H:%M", say, or set drop = '
-        "true"
+        'is a time of the day: {by_policy}give its column kind = "time" and format = "%H:%M", say, or {leave_out}'
     )
+
+    @property
+    def said(self) -> str:
+        """The reason, in the words of who reads it."""
+        return str(self.value).format_map(_PHRASES)
 
 
 @dataclass(frozen=True)
@@ -272,20 +288,20 @@ def fault_of(word: str, written: Written, signs: Sequence[str] = ()) -> str:
         return found
 
     if _LOST in bare:
-        return str(Fault.ENCODING.value)
+        return Fault.ENCODING.said
     if _DATE.fullmatch(bare):
-        return str(Fault.DATE.value)
+        return Fault.DATE.said
     if _TIME_OF_DAY.fullmatch(bare):
-        return str(Fault.TIME_OF_DAY.value)
+        return Fault.TIME_OF_DAY.said
     if (found := number(written, signs)) is not None:
-        return str((Fault.FRACTION if abs(found) < _EXACT else Fault.LARGE).value)
+        return (Fault.FRACTION if abs(found) < _EXACT else Fault.LARGE).said
     by_point, by_comma = (number(Written(mark), signs) is not None for mark in ".,")
     if by_point or by_comma:
-        return str((Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL).value)
+        return (Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL).said
     for sign in SIGNS:
         if any(number(Written(mark), [sign]) is not None for mark in ".,"):
             return (
-                f'has the sign {sign}: in the policy, set unit = "{sign}" for its column if its numbers are in that, '
+                f'has the sign {sign}: {BY_POLICY}set unit = "{sign}" for its column if its numbers are in that, '
                 "or remove the sign"
             )
-    return str((Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).value)
+    return (Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).said

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.wording import BY_POLICY, LEAVE_OUT
 from dp_publish.data.cells import Read
 
 _MONTHS = (
@@ -218,7 +219,7 @@ def describe_dates(words: Sequence[str]) -> str | None:
         return None
     kind = "time" if ":" in words[0] else "date"
     given = f" and {advice}" if advice else ""
-    return f'is a {kind}: in the policy, give its column kind = "{kind}"{given}, or set drop = true'
+    return f'is a {kind}: {BY_POLICY}give its column kind = "{kind}"{given}, or {LEAVE_OUT}'
 
 
 def _fits(words: Sequence[str], form: str) -> bool:

@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from dp_bundle.base.errors import HeaderError, ParameterError, SchemaError
 from dp_bundle.base.quoting import unguard_cell
+from dp_bundle.base.wording import DELIMITER, ENCODING, IN_TABLE, Phrase
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place
 from dp_publish.data.cells import describe_as_record
 
+_PASS_FIRST = Phrase("pass --header first", 'choose header = "first"')
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
 _MOST_BLANK = 2**20  # characters of blank lines in a row: a small packed file could hold any number
 _MOST_COLUMNS = 2**20  # marks in a first line, before names are made of it
@@ -47,11 +49,11 @@ class Dialect(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    delimiter: str | None = None
-    decimal: Literal[".", ","] | None = None
-    encoding: str | None = None
-    header: Literal["first", "none"] | None = None
-    missing_values: tuple[str, ...] = ()
+    delimiter: str | None = Field(default=None, description="between cells")
+    decimal: Literal[".", ","] | None = Field(default=None, description="the decimal mark")
+    encoding: str | None = Field(default=None, description="of the file")
+    header: Literal["first", "none"] | None = Field(default=None, description="whether the first line holds names")
+    missing_values: tuple[str, ...] = Field(default=(), description="further words for a missing value")
 
     @field_validator("delimiter")
     @classmethod
@@ -131,7 +133,7 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if said := _SEPARATOR.fullmatch(line.strip()):
         raise SchemaError(
             f"the first line of {path} is {said[0]}, as spreadsheets write it: remove it, and set "
-            f"delimiter = {json.dumps(said[1])} under [table] in the policy",
+            f"delimiter = {json.dumps(said[1])}{IN_TABLE}",
             "table.delimiter",
         )
 
@@ -148,8 +150,8 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
             and _is_comment(record, next(records, record))
         ):
             raise SchemaError(
-                f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
-                "first if it holds the columns' names",
+                f"the first line of {path} begins with # and looks like a comment: remove such lines, or "
+                f"{_PASS_FIRST} if it holds the columns' names",
                 "table.header",
             )
     return layout_of(path, record, dialect, delimiter, encoding)
@@ -161,9 +163,7 @@ def layout_of(path: Place, record: Sequence[str], dialect: Dialect, delimiter: s
         raise SchemaError(f"{path} is empty: a table needs a first line with the columns' names")
     written, names = tuple(record), _names_in(record)
     if any("\ufffd" in name for name in names):
-        raise SchemaError(
-            f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy", "table.encoding"
-        )
+        raise SchemaError(f"the first line of {path} is not in {encoding}: set {ENCODING}", "table.encoding")
     if dialect.header is None:
         _require_names(path, names, dialect.missing_values)
     has_header = dialect.header != "none"
@@ -256,9 +256,7 @@ def _delimiter_of(path: Place, line: str) -> str:
     found = [mark for mark in "\t;|" if mark in bare]
     if len(found) > 1:
         marks = " and ".join(_SPOKEN[mark] for mark in found)
-        raise SchemaError(
-            f"the first line of {path} has {marks}: set delimiter under [table] in the policy", "table.delimiter"
-        )
+        raise SchemaError(f"the first line of {path} has {marks}: set {DELIMITER}", "table.delimiter")
     return found[0] if found else ","
 
 

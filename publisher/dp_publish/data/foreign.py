@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.base.errors import DpGraphError, SchemaError
+from dp_bundle.base.wording import ENCODING
 from dp_publish.data.frames import as_word
 from dp_publish.data.row_ranges import RowRanges, memory_ranges
 from dp_publish.data.typed import with_words
@@ -167,7 +168,7 @@ class ForeignFile:
         except Exception as error:
             raise SchemaError(
                 f"{self._path} cannot be read as a table: it is damaged, or not what its name says, or not in its "
-                "encoding (encoding under [table] in the policy)"
+                f"encoding ({ENCODING})"
             ) from error
 
     def _labels_of(self, name: str, labels: Mapping[Any, str]) -> dict[Any, str]:

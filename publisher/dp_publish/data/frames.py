@@ -29,6 +29,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import listed
+from dp_bundle.base.wording import LEAVE_IT_OUT
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -161,7 +162,7 @@ def _words(name: str, column: pd.Series[Any]) -> pa.Array:
     except (TypeError, ValueError):
         raise SchemaError(
             f"column {name!r} of the data frame has a cell that is neither a number, a word, a truth value, a date nor "
-            "a moment: give the column a type, or set drop = true for it"
+            f"a moment: give the column a type, or {LEAVE_IT_OUT}"
         ) from None
 
 

@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.quoting import listed
+from dp_bundle.base.wording import IN_POLICY, LEAVE_OUT
 from dp_bundle.files.opening import RemoteFile, open_store
 from dp_bundle.files.places import Place
 
@@ -307,7 +308,7 @@ def _encrypted(file: pq.ParquetFile, names: Sequence[str], path: Place) -> Schem
             locked.append(name)
     said = "is encrypted" if len(locked) == 1 else "are encrypted"
     return SchemaError(
-        f"of {path}, {listed(locked)} {said}: set drop = true in the policy, or write the table without encryption"
+        f"of {path}, {listed(locked)} {said}: {LEAVE_OUT}{IN_POLICY}, or write the table without encryption"
     )
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from dp_bundle.base.errors import CellError, DataError, SchemaError
 from dp_bundle.base.machine import forbid_cores
+from dp_bundle.base.wording import DELIMITER
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
 from dp_publish.data.cells import Fault, Written
@@ -161,7 +162,7 @@ class Table:
     def lost(self, names: Collection[str]) -> list[SchemaError]:
         """Return what is wrong with columns of a text file that have cells in another encoding than it."""
         lost = {} if self.survey is None else self.survey().lost
-        faults = [(row, name, Fault.ENCODING.value) for name, row in lost.items() if name in names]
+        faults = [(row, name, Fault.ENCODING.said) for name, row in lost.items() if name in names]
         return [self._placed(faults)] if faults else []
 
     def _placed(self, faults: list[tuple[int, str, str]]) -> SchemaError:
@@ -170,7 +171,7 @@ class Table:
         if not all(row in lines for row, *_ in faults):
             return UnfitError(faults)
         error = CellError([(lines[row], name, said) for row, name, said in faults])
-        if {said for *_, said in faults} == {Fault.ENCODING.value}:
+        if {said for *_, said in faults} == {Fault.ENCODING.said}:
             error.entry = "table.encoding"
         return error
 
@@ -350,7 +351,7 @@ def _other_format(path: Path, suffix: str) -> str:
     if suffix in _TEXTS:
         return (
             f"{path} is not a table that dp-publish reads: if it is a text table, give it a name that ends with .csv, "
-            "and set delimiter under [table] in the policy unless it is , ; | or a tab"
+            f"and set {DELIMITER} unless it is , ; | or a tab"
         )
     return (
         f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, .json, "

@@ -25,6 +25,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
+from dp_bundle.base.wording import DELIMITER, ENCODING
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
 from dp_publish.data.cells import is_lost
@@ -205,12 +206,12 @@ class TextFile:
             if len(row) != n_columns:
                 return SchemaError(
                     f"line {line} of {self.path} has more or fewer cells than columns ({len(row)}, not {n_columns}), "
-                    "which the first line names: correct either, or set delimiter under [table] in the policy",
+                    f"which the first line names: correct either, or set {DELIMITER}",
                     "table.delimiter",
                 )
         return SchemaError(
-            f"{self.path} cannot be read to its end: it is damaged, or not written in {self.layout.encoding} (encoding "
-            "under [table] in the policy)",
+            f"{self.path} cannot be read to its end: it is damaged, or not written in {self.layout.encoding} "
+            f"({ENCODING})",
             "table.encoding",
         )
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
+from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT, LEAVE_OUT, Phrase
 from dp_bundle.manifest.sources import Source
 from dp_publish.data.cells import (
     Fault,
@@ -34,6 +35,9 @@ from dp_publish.data.dates import advise_format, describe_dates, is_iso, read_mo
 from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
 from dp_publish.data.row_ranges import RowRanges, table_changed
 
+_LEAVE_COLUMN_OUT = Phrase("set drop = true for the column in the policy", "leave the column out")
+_IN_SECTION = Phrase("in the column's section of the policy, ", "")
+_CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
 _FIRST_ROWS = 1000  # by which a format is advised
 
 
@@ -143,12 +147,12 @@ def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[Rea
 
 
 def _of_text(_word: str, _others: Sequence[str]) -> str:
-    return Fault.ENCODING.value
+    return Fault.ENCODING.said
 
 
 def _of_number(written: Written, signs: Sequence[str], word: str, others: Sequence[str]) -> str:
     said = fault_of(word, written, signs)
-    if said not in (Fault.DATE.value, Fault.TIME_OF_DAY.value, Fault.TEXT.value):
+    if said not in (Fault.DATE.said, Fault.TIME_OF_DAY.said, Fault.TEXT.said):
         return said
     read = read_numbers(pa.array(others, pa.string()), written)
     gaps = pc.and_(read.fits, pc.is_null(read.values)).to_pylist()
@@ -191,21 +195,21 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
 def _fault(source: Source, word: str, others: Sequence[str]) -> str:
     """Return what is wrong with a cell that cannot be read, and what to do, by words of other rows."""
     if is_lost(pa.array([word]))[0].as_py():
-        return Fault.ENCODING.value
+        return Fault.ENCODING.said
     if source.levels:
         return (
-            "is none of its levels: list it in the policy if everybody may know that it can occur, or give other = "
+            f"is none of its levels: list it{IN_POLICY} if everybody may know that it can occur, or give other = "
             '"..." for all that are not listed'
         )
     first = read_words(pa.array(others, pa.string()), (), ()).drop_null().to_pylist()
     kind, form = KINDS[source.kind], _format(source)
     looks = f"does not fit the format {form}" if form else f"is no {kind.looks}"
     advice = advise_format(first, with_date=kind.name == "date")
-    remedy = "correct it in the data, or set drop = true for the column in the policy"
+    remedy = f"correct it in the data, or {_LEAVE_COLUMN_OUT}"
     if form and is_iso(first):
-        remedy = f"leave format out in the policy, as the first rows are each a {kind.looks}"
+        remedy = f"leave format out{IN_POLICY}, as the first rows are each a {kind.looks}"
     elif advice and not is_iso(first):
-        remedy = f"in the column's section of the policy, give {advice}, or set drop = true"
+        remedy = f"{_IN_SECTION}give {advice}, or {LEAVE_OUT}"
     return f"{looks}: {remedy}"
 
 
@@ -342,8 +346,8 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         return pc.cast(values, field.type, safe=field.type == pa.int64())
     except pa.ArrowException:  # which quotes the value
         raise SchemaError(
-            f"column {field.name!r} has a value that is not of its kind: correct the data, change kind in the policy, "
-            "or set drop = true for it"
+            f"column {field.name!r} has a value that is not of its kind: correct the data, {_CHANGE_KIND}, "
+            f"or {LEAVE_IT_OUT}"
         ) from None
 
 

@@ -4,16 +4,16 @@ Everything is asked of the functions that the commands ask. Nothing is written, 
 """
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.wording import at_form
 from dp_bundle.catalog.label import FROM_WHOM, describe_who, is_weak
 from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
 from dp_bundle.manifest.guarantee import Guarantee
@@ -44,6 +44,7 @@ from dp_publish.policy.mistakes import describe_mistakes, places_of
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import declares_no_values
 
+Found = TypeVar("Found")
 SLIDER = (0.1, 10.0)  # mu at its ends
 _CURVE = tuple(SLIDER[0] * (SLIDER[1] / SLIDER[0]) ** (step / 40) for step in range(41))
 _WIDE = 60  # columns, from which on a quarter of these is enough
@@ -99,16 +100,10 @@ class Answer:
         What researchers would see, in words for everybody.
     shown : list of str
         The same in numbers, as a plan has it.
-    assumed : str
-        What stands in for the values in that.
-    row : ForecastRow or None
-        The forecast at the stated strength.
-    curve : list of ForecastRow
-        At other strengths.
+    plan : Plan or None
+        The forecast at the strengths of the slider, in `rows`, and at the stated one, its `focus`.
     account : str
         What was spent, and what remains.
-    release : str
-        "rows" or "covariance".
     left_out : dict of str to str
         Columns that are not published, and why.
     is_read : bool
@@ -123,11 +118,8 @@ class Answer:
     promise: Promise | None = None
     held: str = ""
     shown: list[str] = field(default_factory=list)
-    assumed: str = ""
-    row: ForecastRow | None = None
-    curve: list[ForecastRow] = field(default_factory=list)
+    plan: Plan | None = None
     account: str = ""
-    release: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     is_read: bool = True
 
@@ -159,23 +151,26 @@ class Desk:
 
     def __init__(self, data: Source, name: str, text: str, ledger: Ledger) -> None:
         self.data, self.name, self.text, self.ledger = data, name, text, ledger
-        self._last: tuple[str, Any] = ("", None)
-        self._curve: tuple[str, list[ForecastRow]] = ("", [])
-        self._read: tuple[Dialect, Opened] | None = None
-        self._words: tuple[str, dict[str, Counter[str]]] = ("", {})
+        self._dialect: Dialect | None = None
+        self._kept: dict[str, tuple[object, Any]] = {}
+
+    def _keep(self, what: str, of: object, find: Callable[[], Found]) -> Found:
+        """Return what was found last, if it was found of the same, or find it."""
+        if what not in self._kept or self._kept[what][0] != of:
+            self._kept[what] = of, find()
+        found: Found = self._kept[what][1]
+        return found
 
     @property
     def opened(self) -> Opened:
         """The table, as it was read last; reading it costs one pass."""
-        return (
-            self.open(parse_policy(self.text, "of the form", self.name).table) if self._read is None else self._read[1]
-        )
+        return self.open(self._dialect or parse_policy(self.text, "of the form", self.name).table)
 
+    @at_form()
     def open(self, dialect: Dialect) -> Opened:
         """Read the table as a dialect has it, unless it was read so last."""
-        if self._read is None or self._read[0] != dialect:
-            self._read = dialect, open_for_desk(self.data, dialect)
-        return self._read[1]
+        self._dialect = dialect
+        return self._keep("opened", dialect, lambda: open_for_desk(self.data, dialect))
 
     @property
     def columns(self) -> list[str]:
@@ -185,7 +180,7 @@ class Desk:
     @property
     def reading(self) -> str:
         """A mark of the columns, which are numbered in the form, a blank, and one of how the file was read."""
-        marks = (repr(self.columns), repr(self._read and self._read[0]))
+        marks = (repr(self.columns), repr(self._dialect))
         return " ".join(hashlib.sha256(mark.encode()).hexdigest() for mark in marks)
 
     def fit(self, fields: Fields) -> Fields:
@@ -202,6 +197,7 @@ class Desk:
         kept = {name: said for name, said in fields.items() if not name.startswith(("column-", "privacy-entity"))}
         return {**kept, "reading": self.reading}
 
+    @at_form()
     def answer(self, fields: Fields) -> Answer:
         """Return what is said of the form."""
         fields = self.fit(fields)
@@ -249,7 +245,6 @@ class Desk:
                 policy = _without(policy, named)
                 continue
             answer.choice = " ".join(describe_choice(chosen, why, policy))
-            answer.release = chosen.privacy.release
             sought = prepared.policy.sought
             answer.left_out = {} if sought is None else dict(sought.left_out)
             return prepared
@@ -279,10 +274,9 @@ class Desk:
         except (*_REFUSALS, ValidationError) as error:
             self._object_to(answer, error)
             return
-        answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
-        plan = self._plan(prepared, kinds, row, None if judged else row)
-        answer.held, answer.shown, answer.assumed = describe_held(plan), describe_findings(plan), plan.assumed
+        answer.plan = self._plan(prepared, kinds, row, None if judged else row)
+        answer.held, answer.shown = describe_held(answer.plan), describe_findings(answer.plan)
 
         account = spending_of(self.ledger, policy)
         answer.account = budget_sentence(account, booked_mu)
@@ -297,8 +291,9 @@ class Desk:
             answer.refusals = []
 
     def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow, own: ForecastRow | None) -> Plan:
-        """Return the plan of this one strength; without `own`, it names no ways out."""
+        """Return the plan at this strength, and those of the slider; without `own`, it names no ways out."""
         policy = prepared.policy
+        but_strength = policy.columns, policy.sources, _but_strength(policy), kinds
         return Plan(
             name=policy.dataset.name,
             n_rows=self.opened.n_rows,
@@ -308,7 +303,7 @@ class Desk:
             mechanism=self._mechanism(policy, kinds),
             spread=DEFAULT_SPREAD,
             assumed=describe_spread(policy, kinds),
-            rows=[row],
+            rows=self._keep("curve", but_strength, lambda: self._forecast_curve(policy, kinds)),
             own=own,
             focus=row,
             table=prepared.table,
@@ -321,47 +316,44 @@ class Desk:
         return set_mechanism(fill_bounds(policy, kinds), kinds, lambda: self.opened.n_rows).name
 
     def _forecast_curve(self, policy: Policy, kinds: dict[str, str]) -> list[ForecastRow]:
-        """Return the forecast at all strengths of the slider, which is kept as long as nothing else changes."""
-        key = repr((policy.columns, policy.sources, _but_strength(policy), kinds))
-        if key != self._curve[0]:
-            mechanism = self._mechanism(policy, kinds)
-            try:
-                points = _CURVE if len(kinds) < _WIDE else _CURVE[::4]
-                rows, _ = forecast_each(
-                    self.opened.n_rows, policy, kinds, points, DEFAULT_SPREAD, mechanism, with_epsilon=False
-                )
-            except _REFUSALS:
-                rows = []
-            self._curve = key, rows
-        return self._curve[1]
+        """Return the forecast at all strengths of the slider."""
+        points = _CURVE if len(kinds) < _WIDE else _CURVE[::4]
+        with suppress(*_REFUSALS):
+            return forecast_each(
+                self.opened.n_rows,
+                policy,
+                kinds,
+                points,
+                DEFAULT_SPREAD,
+                self._mechanism(policy, kinds),
+                with_epsilon=False,
+            )[0]
+        return []
 
-    def _look(self, answer: Answer, prepared: Prepared, kinds: Mapping[str, str]) -> None:
+    def _look(self, answer: Answer, prepared: Prepared, kinds: dict[str, str]) -> None:
         """Add what the first rows say of declared columns."""
-        if prepared.policy.sought is not None:
-            self._object_unread(answer, prepared.policy)
-            key = repr((prepared.policy.sought, prepared.policy.table))
-            if key != self._words[0]:
-                is_read = self.opened.unread is None
-                self._words = key, words_in_first_rows(prepared.table, prepared.policy) if is_read else {}
-                self._odd = point_out_oddities(prepared.table, prepared.kinds) if is_read else []
-            answer.remarks += self._odd
-            answer.left_out |= left_out_by_first_rows(prepared.policy, self.opened.n_rows, self._words[1])
-            return
         policy, table = prepared.policy, prepared.table
-        key = repr((policy.columns, policy.sources, policy.table, dict(kinds)))
-        if key != self._last[0]:
-            self._last = key, glance_at_readable(table, policy, dict(kinds))
-        seen, readable, unread = self._last[1]
-        for error in unread:
-            parts = re.split(r"; (?=line \d)", str(error))
-            for name in error.columns:
-                said = next((part for part in parts if f"column {name!r}" in part), str(error))
-                answer.object(column_field(self.columns.index(name), "kind"), capital(said))
+        if policy.sought is not None:
+            self._object_unread(answer, policy)
+            words, odd = self._keep("words", (policy.sought, policy.table), lambda: self._look_at_words(prepared))
+            answer.remarks += odd
+            answer.left_out |= left_out_by_first_rows(policy, self.opened.n_rows, words)
+            return
+        of = policy.columns, policy.sources, policy.table, kinds
+        seen, readable, unread = self._keep("glance", of, lambda: glance_at_readable(table, policy, kinds))
+        for fault in (fault for error in unread for fault in error.faults):
+            answer.object(column_field(self.columns.index(fault[1]), "kind"), capital(str(CellError([fault]))))
         answer.remarks += survey_columns(seen, policy, readable)
         answer.refusals += find_regrettable(table, seen, policy, readable)
         with suppress(*_REFUSALS):
             if drowned := find_drowned(seen, policy, readable, lambda: self.opened.n_rows):
                 answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
+
+    def _look_at_words(self, prepared: Prepared) -> tuple[dict[str, Counter[str]], list[str]]:
+        """Return the words in the first rows, and what is odd about these rows; nothing where they cannot be read."""
+        if self.opened.unread is not None:
+            return {}, []
+        return words_in_first_rows(prepared.table, prepared.policy), point_out_oddities(prepared.table, prepared.kinds)
 
     def _object_unread(self, answer: Answer, policy: Policy) -> None:
         """Add what cannot be read of the first rows, unless it is in columns that are not published."""

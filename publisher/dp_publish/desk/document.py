@@ -8,7 +8,7 @@ import datetime
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tomlkit
@@ -21,14 +21,12 @@ from dp_publish.policy.choices import STRENGTHS
 
 DATASET = ("title", "description", "creator", "license", "contact", "url", "citation")
 WRITTEN = ("delimiter", "decimal", "encoding", "header")  # of a text file
-_MARKS = {"\t": "tab"}  # that a field cannot show
-_TEXTS = ("kind", "missing", "format", "unit", "description", "other")  # of a column, as they are
+_ALONE = ("kind", "missing", "format", "unit", "description", "other", "drop", "max_change")  # entries of a column
+_TOGETHER = ("levels", "range", "low", "high")  # fields of a column that are an entry only together with others
+IN_COLUMN = (*_ALONE, *_TOGETHER)
+_OF_MOMENTS = ("mechanism", "neighbours", "scale")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
-_NUMBER = "must be a number, such as 10 or 0.5"
-OF_COLUMN = (*_TEXTS, "drop", "levels", "range", "low", "high", "max_change")
-_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
-_BUDGET = ("privacy", "budget_mu")
 Fields = Mapping[str, str]
 Place = tuple[str, ...]
 
@@ -55,27 +53,45 @@ def column_field(number: int, entry: str) -> str:
     return f"column-{number}-{entry}"
 
 
+def _entries(columns: Sequence[str]) -> Iterator[tuple[str, Place]]:
+    """Yield each field that is one entry of the policy, and that entry."""
+    sections = {"dataset": DATASET, "table": (*WRITTEN, "missing_values"), "privacy": ("release", "scale", "mu")}
+    for section, entries in sections.items():
+        yield from ((f"{section}-{entry}", (section, entry)) for entry in entries)
+    for number, name in enumerate(columns):
+        yield from ((column_field(number, entry), ("columns", name, entry)) for entry in _ALONE)
+
+
 def shown_fields(text: str, columns: Sequence[str]) -> dict[str, str]:
     """Return what the fields show of a policy; each column has fields, whether it has a section or not."""
     document = tomllib.loads(text)
-    dataset, privacy, sections, table = (document.get(name, {}) for name in ("dataset", "privacy", "columns", "table"))
-    unit = privacy.get("unit", "row")
+    fields = {field: _spell(_at(document, place)) for field, place in _entries(columns)}
+
+    privacy = document.get("privacy", {})
+    unit, budget = privacy.get("unit", "row"), privacy.get("budget_mu")
     entity = unit if isinstance(unit, dict) else {}
-    fields = {f"dataset-{name}": str(dataset.get(name, "")) for name in DATASET}
-    fields |= {f"table-{name}": _MARKS.get(said := str(table.get(name, "")), said) for name in WRITTEN}
     fields |= {
-        "table-missing_values": "\n".join(table.get("missing_values", ())),
-        "privacy-unit": "entity" if entity else str(unit),
-        "privacy-entity": str(entity.get("entity", "")),
+        "privacy-unit": "entity" if entity else unit,
+        "privacy-entity": entity.get("entity", ""),
         "privacy-max_rows": _spell(entity.get("max_rows")),
-        "privacy-release": str(privacy.get("release", "")),
-        "privacy-mu": _spell(privacy.get("mu")),
     }
-    budget = privacy.get("budget_mu")
     fields["privacy-budget_mu"] = _spell(budget.get(_account(fields)) if isinstance(budget, dict) else budget)
+    if fields["privacy-scale"]:  # which says that second moments are released
+        fields["privacy-release"] = "covariance"
+
     for number, name in enumerate(columns):
-        fields |= {column_field(number, entry): said for entry, said in _shown_column(sections.get(name, {})).items()}
+        section = _at(document, ("columns", name)) or {}
+        low, high = section.get("bounds", (None, None))
+        levels = section.get("categories", section.get("levels"))
+        together = _spell(levels), "public" if "bounds" in section else "", _spell(low), _spell(high)
+        fields |= {column_field(number, each): said for each, said in zip(_TOGETHER, together, strict=True)}
     return fields
+
+
+def _at(document: Any, place: Place) -> Any:
+    for name in place:
+        document = document.get(name, {})
+    return None if document == {} else document
 
 
 def _account(fields: Fields) -> str:
@@ -84,18 +100,35 @@ def _account(fields: Fields) -> str:
     return f"entity:{fields['privacy-entity']}" if unit == "entity" else unit
 
 
-def _shown_column(section: Mapping[str, Any]) -> dict[str, str]:
-    low, high = section.get("bounds", (None, None))
-    levels = section.get("categories", section.get("levels", []))
-    return {
-        **{entry: str(section.get(entry, "")) for entry in _TEXTS},
-        "drop": "yes" if section.get("drop") else "",
-        "levels": "\n".join(map(_spell, levels)),
-        "range": "public" if "bounds" in section else "",
-        "low": _spell(low),
-        "high": _spell(high),
-        "max_change": _spell(section.get("max_change")),
-    }
+class _Form:
+    """The fields as they were and are, what that changes of the policy, and what cannot be read of them."""
+
+    def __init__(self, before: Fields, fields: Fields) -> None:
+        self.before = before
+        self.now = {name: _typed(fields.get(name, said), said) for name, said in before.items()}
+        self.changes: dict[Place, Any] = {}
+        self.mistakes: dict[str, str] = {}
+
+    def differs(self, *names: str) -> bool:
+        """Return whether one of these fields was changed."""
+        return any(self.before[name] != self.now[name] for name in names)
+
+    def read(self, name: str, reader: Callable[[str], Any]) -> Any:
+        """Return what a field says; None, and a mistake, where that cannot be read."""
+        try:
+            return reader(self.now[name])
+        except ValueError as error:
+            self.mistakes[name] = str(error)
+            return None
+
+    def change(self, place: Place, value: Any, *names: str) -> None:
+        """Set an entry, or with None take it away, unless there is a mistake in these fields."""
+        if not self.mistakes.keys() & {*names}:
+            self.changes[place] = value
+
+    def clear(self, section: Place, entries: Sequence[str]) -> None:
+        """Take entries of a section away."""
+        self.changes |= {(*section, entry): None for entry in entries}
 
 
 def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[str, dict[str, str]]:
@@ -115,34 +148,14 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
     PolicyError
         The text is of a form in which these entries cannot be changed.
     """
-    before = shown_fields(text, columns)
-    after = {name: _typed(fields.get(name, said), said) for name, said in before.items()}
-    changes: dict[Place, Any] = {}
-    mistakes: dict[str, str] = {}
-    for entry in DATASET:
-        if after[f"dataset-{entry}"] != before[f"dataset-{entry}"]:
-            changes["dataset", entry] = after[f"dataset-{entry}"] or None
-    _change_table(before, after, changes)
-    _change_privacy(before, after, changes, mistakes)
-    if isinstance(tomllib.loads(text).get("privacy", {}).get("budget_mu"), dict) and _BUDGET in changes:
-        changes[*_BUDGET, _account(after)] = changes.pop(_BUDGET)
-    sections = [_of_columns(each) for each in (before, after)]
+    form = _Form(shown_fields(text, columns), fields)
+    for field, place in _entries(columns):
+        if form.differs(field):
+            form.change(place, form.read(field, _READERS.get(place[-1], _text)), field)
+    _change_privacy(form, by_unit=isinstance(_at(tomllib.loads(text), ("privacy", "budget_mu")), dict))
     for number, name in enumerate(columns):
-        prefix = column_field(number, "")
-        was, now = (section[prefix] for section in sections)
-        if was != now:
-            found = _changed_column(was, now, mistakes, prefix)
-            changes |= {("columns", name, entry): value for entry, value in found.items()}
-    return _put(text, changes) if changes else text, mistakes
-
-
-def _of_columns(fields: Fields) -> dict[str, dict[str, str]]:
-    """Return the fields of each column by their entries, under what their names begin with."""
-    found: dict[str, dict[str, str]] = {}
-    for field, said in fields.items():
-        if match := _COLUMN.fullmatch(field):
-            found.setdefault(match[1], {})[match[2]] = said
-    return found
+        _change_column(form, number, ("columns", name))
+    return _put(text, form.changes) if form.changes else text, form.mistakes
 
 
 def _typed(now: str, before: str) -> str:
@@ -151,125 +164,130 @@ def _typed(now: str, before: str) -> str:
     return now if now == before else now.strip()
 
 
-def _change_table(before: Fields, after: Fields, changes: dict[Place, Any]) -> None:
-    """Add what was changed of how a text file is written."""
-    spelled = {said: mark for mark, said in _MARKS.items()}
-    for entry in WRITTEN:
-        said = after[f"table-{entry}"]
-        if said != before[f"table-{entry}"]:
-            changes["table", entry] = spelled.get(said, said) or None
-    if after["table-missing_values"] != before["table-missing_values"]:
-        changes["table", "missing_values"] = _lines_of(after["table-missing_values"])
-
-
-def _lines_of(text: str) -> list[str] | None:
-    """Return the lines that say something, each once; None if there are none."""
-    return list(dict.fromkeys(line.strip() for line in text.split("\n") if line.strip())) or None
-
-
-def _change_privacy(before: Fields, after: Fields, changes: dict[Place, Any], mistakes: dict[str, str]) -> None:
-    """Add what was changed of the privacy section."""
-
-    def differs(*names: str) -> bool:
-        return any(before[name] != after[name] for name in names)
-
-    if differs("privacy-unit", "privacy-entity", "privacy-max_rows"):
-        unit: Any = after["privacy-unit"]
+def _change_privacy(form: _Form, *, by_unit: bool) -> None:
+    """Change the unit, what does not go with the release or the strength, and the budget, which may be one by unit."""
+    of_unit = ("privacy-unit", "privacy-entity", "privacy-max_rows")
+    if form.differs(*of_unit):
+        unit: Any = form.now["privacy-unit"]
         if unit == "entity":
-            most = _read_number(after["privacy-max_rows"], "privacy-max_rows", mistakes, whole=True)
-            unit = {"entity": after["privacy-entity"], "max_rows": most}
-            if not after["privacy-entity"]:
-                mistakes["privacy-entity"] = "is still to be chosen"
-        if not {"privacy-max_rows", "privacy-entity"} & {*mistakes}:
-            changes["privacy", "unit"] = unit
-    if differs("privacy-release"):
-        changes["privacy", "release"] = after["privacy-release"] or None
-        if after["privacy-release"] != "covariance":
-            changes |= dict.fromkeys([("privacy", name) for name in ("mechanism", "neighbours", "scale")])
-    if differs("privacy-mu"):
-        mu = _read_number(after["privacy-mu"], "privacy-mu", mistakes)
-        changes |= dict.fromkeys([("privacy", name) for name in (*STRENGTHS, "delta")]) if mu is not None else {}
-        changes |= {("privacy", "mu"): mu} if mu is not None else {}
-    if differs("privacy-budget_mu") or _account(before) != _account(after):
-        said = after["privacy-budget_mu"]
-        budget = _read_number(said, "privacy-budget_mu", mistakes) if said else None
-        changes |= {_BUDGET: budget} if budget is not None or not said else {}
-
-
-def _changed_column(was: Fields, now: Fields, mistakes: dict[str, str], prefix: str) -> dict[str, Any]:
-    """Return the entries that were changed of a column's section; None for one that goes."""
-    changes: dict[str, Any] = {entry: now[entry] or None for entry in _TEXTS if now[entry] != was[entry]}
-    if now["drop"] != was["drop"]:
-        changes["drop"] = bool(now["drop"]) or None
-    kind = KINDS.get(now["kind"])
-    if now["kind"] != was["kind"]:
-        changes |= dict.fromkeys(_meaningless(now))
-    if any(now[entry] != was[entry] for entry in ("kind", "levels")):
-        words = _lines_of(now["levels"])
-        wanted = kind.levels if kind is not None else None
-        changes |= {entry: words if entry == wanted else None for entry in ("categories", "levels")}
-        if wanted is not None and words is not None and len(words) > MAX_LEVELS:
-            mistakes[f"{prefix}levels"] = f"must be at most {MAX_LEVELS:,} words"
-            changes = {
-                entry: value for entry, value in changes.items() if entry not in ("categories", "levels", "kind")
+            unit = {
+                "entity": form.read("privacy-entity", _chosen),
+                "max_rows": form.read("privacy-max_rows", _whole),
             }
-    if "bounds" not in changes and any(now[entry] != was[entry] for entry in ("kind", "range", "low", "high")):
-        bounds = None
-        if now["range"] == "public":
-            is_date = kind is not None and bool(kind.bounds)
-            bounds = [_read_bound(now[end], f"{prefix}{end}", mistakes, is_date=is_date) for end in ("low", "high")]
-        if bounds is None or None not in bounds:
-            changes["bounds"] = bounds
-    if now["max_change"] != was["max_change"]:
-        said = now["max_change"]
-        changes["max_change"] = _read_number(said, f"{prefix}max_change", mistakes, whole=True) if said else None
-    return changes
+        form.change(("privacy", "unit"), unit, *of_unit)
+    if form.differs("privacy-release", "privacy-scale") and form.now["privacy-release"] != "covariance":
+        form.clear(("privacy",), _OF_MOMENTS)
+    if ("privacy", "mu") in form.changes:
+        form.clear(("privacy",), [name for name in (*STRENGTHS, "delta") if name != "mu"])
+    if form.differs("privacy-budget_mu") or _account(form.before) != _account(form.now):
+        place = ("privacy", "budget_mu", *([_account(form.now)] if by_unit else []))
+        form.change(place, form.read("privacy-budget_mu", _if_any(_number)), "privacy-budget_mu")
 
 
-def _meaningless(now: Fields) -> list[str]:
-    """Return the entries that mean nothing of the kind that was chosen, and so go with the one before."""
-    kind = now["kind"]
-    gone = [] if kind in ("date", "time") else ["format"]
-    gone += [] if kind == "category" else ["other"]
-    gone += ["missing"] if kind != "category" and now["missing"] in ("category", "other") else []
-    is_date = any(_is_date(now[end]) for end in ("low", "high")) and kind not in ("date", "time")
-    return [*gone, *(["bounds"] if is_date or (kind in KINDS and KINDS[kind].levels is not None) else [])]
+def _change_column(form: _Form, number: int, section: Place) -> None:
+    """Change levels and bounds of a column, and what means nothing of another kind than it had."""
+    of_kind, words, public, low, high = (column_field(number, entry) for entry in ("kind", *_TOGETHER))
+    kind = KINDS.get(form.now[of_kind])
+    is_date = kind is not None and bool(kind.bounds)
+    if form.differs(of_kind):
+        form.clear(section, [*_meaningless(form.now[of_kind], form.now[column_field(number, "missing")])])
+
+    if form.differs(of_kind, words):
+        levels = form.read(words, _lines)
+        wanted = kind.levels if kind is not None else None
+        if wanted and levels and len(levels) > MAX_LEVELS:
+            form.mistakes[words] = f"must be at most {MAX_LEVELS:,} words"
+            form.changes.pop((*section, "kind"), None)
+        for entry in ("categories", "levels"):
+            form.change((*section, entry), levels if entry == wanted else None, words)
+
+    if form.differs(of_kind, public, low, high):
+        ends = [form.now[each] for each in (low, high)]
+        has_none = kind is not None and (kind.levels is not None or (not is_date and any(map(_is_date, ends))))
+        if form.now[public] != "public" or (has_none and form.differs(of_kind)):
+            form.change((*section, "bounds"), None)
+        else:
+            bounds = [form.read(each, _date if is_date else _number) for each in (low, high)]
+            form.change((*section, "bounds"), bounds, low, high)
 
 
-def _is_date(text: str) -> bool:
-    return bool(text) and not _DECIMAL.fullmatch(text)
+def _meaningless(kind: str, missing: str) -> Iterator[str]:
+    """Yield the entries that mean nothing of the kind that was chosen, and so go with the one before."""
+    if kind not in ("date", "time"):
+        yield "format"
+    if kind != "category":
+        yield "other"
+        if missing in ("category", "other"):
+            yield "missing"
 
 
-def _read_number(text: str, field: str, mistakes: dict[str, str], *, whole: bool = False) -> int | float | None:
-    """Return a number as it is written; None with a mistake where it is none."""
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    if not whole and _DECIMAL.fullmatch(text) and math.isfinite(number := float(text.replace(",", "."))):
+def _text(said: str) -> str | None:
+    return said or None
+
+
+def _lines(said: str) -> list[str] | None:
+    """Return the lines that say something, each once; None if there are none."""
+    return list(dict.fromkeys(line.strip() for line in said.split("\n") if line.strip())) or None
+
+
+def _chosen(said: str) -> str:
+    if not said:
+        raise ValueError("is still to be chosen")
+    return said
+
+
+def _whole(said: str) -> int:
+    if not _WHOLE.fullmatch(said):
+        raise ValueError("must be a whole number, such as 1")
+    return int(said)
+
+
+def _number(said: str) -> int | float:
+    """Return a number as it is written."""
+    if _WHOLE.fullmatch(said):
+        return int(said)
+    if _DECIMAL.fullmatch(said) and math.isfinite(number := float(said.replace(",", "."))):
         return number
-    mistakes[field] = "must be a whole number, such as 1" if whole else _NUMBER
-    return None
+    raise ValueError("must be a number, such as 10 or 0.5")
 
 
-def _read_bound(text: str, field: str, mistakes: dict[str, str], *, is_date: bool) -> Any:
-    """Return a bound: a number, or a date or a time where these are meant."""
-    readers = (datetime.date, datetime.datetime, datetime.time) if is_date else ()
-    for reader in readers:
+def _is_date(said: str) -> bool:
+    return bool(said) and not _DECIMAL.fullmatch(said)
+
+
+def _date(said: str) -> Any:
+    """Return a bound of dates or times, which may be a number, too."""
+    for read in (datetime.date.fromisoformat, datetime.datetime.fromisoformat, datetime.time.fromisoformat, _number):
         try:
-            return reader.fromisoformat(text)
+            return read(said)
         except ValueError:
             continue
-    found = _read_number(text, field, mistakes)
-    if found is None and is_date:
-        mistakes[field] = "must be a date such as 2026-01-31, a time such as 12:30:00, or a number"
-    return found
+    raise ValueError("must be a date such as 2026-01-31, a time such as 12:30:00, or a number")
+
+
+def _if_any(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda said: read(said) if said else None
+
+
+_READERS: dict[str, Callable[[str], Any]] = {  # of all that is not a text
+    "delimiter": lambda said: "\t" if said == "tab" else _text(said),
+    "missing_values": _lines,
+    "mu": _number,
+    "drop": lambda said: bool(said) or None,
+    "max_change": _if_any(_whole),
+}
 
 
 def _spell(value: Any) -> str:
     """Return a value as a field shows it."""
-    if value is None:
+    if isinstance(value, list):
+        return "\n".join(str(each).lower() if isinstance(each, bool) else _spell(each) for each in value)
+    if value is None or value is False:
         return ""
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is True:
+        return "yes"
+    if value == "\t":
+        return "tab"
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 

@@ -1,13 +1,11 @@
 """The desk's page: its frame, its form, and the parts of it that change with every answer."""
 
 import math
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from dp_bundle.base.quoting import counted, escape
 from dp_bundle.catalog.pages import hundred_guesses
@@ -19,15 +17,14 @@ from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.session import Session, Work
 from dp_publish.desk.table import Opened
-from dp_publish.desk.words import ABOUT, FIELDS, in_form
-from dp_publish.forecast.outlook import ForecastRow
+from dp_publish.desk.words import ABOUT, FIELDS, capital, in_form
 from dp_publish.forecast.strengths import printed_mu
+from dp_publish.policy.model import DatasetPolicy
 
 _ASSETS = Path(__file__).with_name("assets")
 _STEPS = 200  # of the slider
-_WIDTH, _HEIGHT = 360, 210
-_LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 10, 40  # margins
-_TICKS = (0.1, 0.3, 1.0, 3.0, 10.0)
+_ACROSS, _DOWN = (38, 352), (10, 170)  # of the drawing in forecast.html, where its axes begin and end
+_LEVELS, _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 _DONE = {
     "publish": "Publishing",
     "plan": "Forecasting other strengths",
@@ -81,6 +78,7 @@ def render_desk(answer: Answer, session: Session) -> str:
             columns=columns,
             words=FIELDS,
             about={name: ABOUT[name] for name in DATASET},
+            help={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
             written=WRITTEN if is_text_file(session.asked.data) else (),
             size=_size(desk.opened),
             seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",
@@ -149,11 +147,7 @@ def _left_out(why: str) -> str:
 
 def _position(answer: Answer) -> int | None:
     """Return where the slider is at the strength of the answer; None if it says nothing of one."""
-    if answer.row is None:
-        return None
-    low, high = SLIDER
-    mu = min(max(answer.row.mu, low), high)
-    return round(_STEPS * math.log(mu / low) / math.log(high / low))
+    return None if answer.plan is None else round(_STEPS * _share(answer.plan.focus.mu))
 
 
 def work_state(work: Work | None, session: Session) -> dict[str, Any]:
@@ -179,51 +173,42 @@ def work_state(work: Work | None, session: Session) -> dict[str, Any]:
     }
 
 
-def _draw_forecast(answer: Answer) -> Markup:
-    """Return what is seen at each strength, and where the slider is, as a drawing; nothing without a forecast."""
-    if answer.row is None or not answer.curve:
-        return Markup()
+def _draw_forecast(answer: Answer) -> dict[str, Any] | None:
+    """Return what is drawn of the forecast, and where; None without one.
 
-    def across(mu: float) -> float:
-        share = math.log(mu / SLIDER[0]) / math.log(SLIDER[1] / SLIDER[0])
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max(share, 0.0), 1.0)
+    The lines join what is seen at each strength, of either kind of release; the mark is at the strength in the form.
+    """
+    plan = answer.plan
+    if plan is None or not plan.rows:
+        return None
+    shown = {kind: [(row.mu, row.of(kind).seen) for row in plan.rows] for kind in ("rows", "covariance")}
+    seen = plan.focus.of(plan.release).seen
+    return {
+        "x": _ACROSS,
+        "y": _DOWN,
+        "levels": {rho: _down(rho) for rho in _LEVELS},
+        "ticks": {mu: _across(mu) for mu in _TICKS},
+        "lines": {
+            kind: [(_across(mu), _down(rho)) for mu, rho in points if rho is not None] for kind, points in shown.items()
+        },
+        "at": _across(plan.focus.mu),
+        "mark": None if seen is None else _down(seen),
+        "mu": printed_mu(plan.focus.mu),
+        "seen": seen,
+    }
 
-    parts = [_axis(across)]
-    for kind in ("rows", "covariance"):
-        points = [(across(row.mu), _down(seen)) for row in answer.curve if (seen := row.of(kind).seen) is not None]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline class="{kind}" points="{line}"/>' if points else "")
 
-    at, seen = across(answer.row.mu), answer.row.of(answer.release).seen
-    parts.append(f'<line class="here" x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
-    if seen is not None:
-        parts.append(f'<circle class="{answer.release}" cx="{at:.1f}" cy="{_down(seen):.1f}" r="5"/>')
-    says = _alternative(answer.row, answer.release)
-    head = f'<svg class="forecast" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{says}">'
-    return Markup(f"{head}{''.join(parts)}</svg>")  # noqa: S704  numbers and words of ours
+def _across(mu: float) -> float:
+    left, right = _ACROSS
+    return left + (right - left) * _share(mu)
 
 
-def _axis(place: Callable[[float], float]) -> str:
-    base = _HEIGHT - _BOTTOM
-    lines = [
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{_down(rho):.1f}" y2="{_down(rho):.1f}"/>'
-        f'<text x="{_LEFT - 6}" y="{_down(rho) + 4:.1f}" text-anchor="end">{rho:g}</text>'
-        for rho in (0.0, 0.25, 0.5, 0.75, 1.0)
-    ]
-    lines += [f'<text x="{place(mu):.1f}" y="{base + 16}" text-anchor="middle">{mu:g}</text>' for mu in _TICKS]
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    lines.append(
-        f'<text x="{middle:.1f}" y="{_HEIGHT - 6}" text-anchor="middle">mu: weaker protection to the right</text>'
-    )
-    return "".join(lines)
+def _share(mu: float) -> float:
+    """Return where a strength is on the slider, as a share of its length."""
+    low, high = SLIDER
+    return math.log(min(max(mu, low), high) / low) / math.log(high / low)
 
 
 def _down(rho: float) -> float:
-    return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1.0 - min(rho, 1.0))
-
-
-def _alternative(row: ForecastRow, release: str) -> str:
-    seen = row.of(release).seen
-    shown = "no partial correlation" if seen is None else f"partial correlations from {seen:.2g} on"
-    what = "noisy rows" if release == "rows" else "second moments"
-    return f"Forecast: at mu = {printed_mu(row.mu)}, {what} show {shown}."
+    top, bottom = _DOWN
+    return bottom - (bottom - top) * min(rho, 1.0)

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import hmac
 import html
-import json
 import logging
 import os
 import resource
@@ -31,6 +30,7 @@ from typing import Any
 import tornado.httpserver
 import tornado.netutil
 import tornado.web
+from pydantic import TypeAdapter, ValidationError
 from tornado.iostream import IOStream
 
 from dp_bundle.base.errors import DpGraphError
@@ -49,7 +49,7 @@ _TOKEN = 2**10  # bytes of the request that has the token
 _WAITING = 2**12  # connections that the system keeps for the desk
 _LOOK = 5.0  # seconds between two looks at the clock
 _SHOWN = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}  # of pages that were written for others
-
+_FIELDS = TypeAdapter(dict[str, str])  # what a request holds
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -250,8 +250,9 @@ class _Ask(_Handler):
             self.refuse("this browser did not come by the desk's address")
 
     async def post(self, what: str) -> None:
-        sent = _fields_of(self.body)
-        if sent is None:
+        try:
+            sent = _FIELDS.validate_json(self.body or b"{}")
+        except ValidationError:  # it is no request of the page
             self.send_error(400)
             return
         if what == "enter":
@@ -293,22 +294,6 @@ class _Ask(_Handler):
             session.start(what, sent)
             return page.work_state(session.work, session)
         return page.state(session.answer(sent), session)
-
-
-def _fields_of(body: bytes) -> dict[str, str] | None:
-    """Return the fields that a request holds; None if it is no such request."""
-    try:
-        sent = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(sent, dict) or not all(isinstance(value, str) and _is_text(value) for value in sent.values()):
-        return None
-    return sent
-
-
-def _is_text(value: str) -> bool:
-    """Return whether it is text, and not half of a letter."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _whole_page(session: Session) -> dict[str, Any]:

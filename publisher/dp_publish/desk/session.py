@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from dp_bundle.base.errors import DpGraphError, PolicyError, SchemaError
 from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.wording import FORM_ASKS
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import Place
@@ -174,7 +175,7 @@ class Session:
     def key_of(self, answer: Answer) -> str:
         """Return a mark of what is promised and published, by which the question is known that she said yes to."""
         promise = None if answer.promise is None else answer.promise.sentences
-        asked = answer.text, self.desk.opened.fingerprint, answer.release, promise, answer.account
+        asked = answer.text, self.desk.opened.fingerprint, answer.plan and answer.plan.release, promise, answer.account
         return hashlib.sha256(repr(asked).encode()).hexdigest()
 
     def show(self, name: str, path: Path) -> None:
@@ -246,7 +247,7 @@ class Work:
             text=True,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            env={**os.environ, "PYTHONIOENCODING": "utf-8", FORM_ASKS: "yes"},
             start_new_session=True,  # so that an interrupt at the terminal comes by `cancel` alone, and once
         )
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._listen, self._wait)]

@@ -56,8 +56,7 @@ TOO_RARE = (
     "words: the levels with at least 2 % of the rows, and more than the noise can hide, hold less than half of them"
 )
 AMBIGUOUS = (
-    "numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: "
-    'in a policy, decimal = "." or "," under [table] says which'
+    'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
 NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import round_up
+from dp_bundle.base.wording import typed
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
@@ -79,7 +80,7 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     first = f"{', '.join(changes)}, and " if changes else ""
     if policy.privacy.release == "rows" and row.moments.clearest is not None:
         shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
-        return [f"{first}publish second moments alone (--release covariance), which {shown}"]
+        return [f"{first}publish second moments alone{typed('--release covariance')}, which {shown}"]
 
     if len(kinds) == 1 and policy.privacy.release == "rows":
         weaker = least_mu(policy, lambda weaker: shows_something(forecast_drawn(weaker, kinds, n_rows), "rows", 1))
@@ -95,7 +96,7 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
         ways[0] += of_numbers if least else ""
     most = _most_columns(policy, kinds, n_rows, row.mu)
     if 0 < most < len(as_numbers[1]):
-        ways.append(f"{first}publish second moments (--release covariance) of at most {most} columns")
+        ways.append(f"{first}publish second moments{typed('--release covariance')} of at most {most} columns")
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else ways
 
 
@@ -123,7 +124,8 @@ def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> It
     chosen = _changed(policy, mechanism="auto", l2_radius=None)
     if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
         without = ", without l2_radius" if policy.privacy.l2_radius is not None else ""
-        yield f"let dp-publish choose (--mechanism auto{without}), which would show {seen} under the same guarantee"
+        by = typed(f"--mechanism auto{without}")
+        yield f"let dp-publish choose{by}, which would show {seen} under the same guarantee"
         return
     mechanism = set_mechanism(policy, kinds, lambda: n_rows)
     if isinstance(mechanism, TwoRound):

@@ -8,6 +8,7 @@ So rows are of whoever asks for them, and a weaker guarantee never shows less.
 
 from collections.abc import Collection
 
+from dp_bundle.base.wording import typed
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
@@ -16,10 +17,8 @@ from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import is_open
 
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma")  # entries that leave no choice
-_WHY = (
-    "second moments are published, of which noise as a rule hides less than of noisy rows at the same price "
-    "(--release rows: rows, which any tool reads)"
-)
+_WHY = "second moments are published, of which noise as a rule hides less than of noisy rows at the same price"
+_OR_ROWS = typed("--release rows: rows, which any tool reads")
 
 
 def choose_release(
@@ -54,7 +53,7 @@ def choose_release(
         return policy, ""
     if not in_two_rounds(covariance, dict.fromkeys(found.names, "continuous")):
         return (rows if found.looked else policy), ""
-    return covariance, _WHY
+    return covariance, f"{_WHY}{_OR_ROWS}"
 
 
 def _changed(policy: Policy, release: str, *, find: bool = False) -> Policy:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dp_bundle.base.wording import typed
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
 from dp_publish.forecast.assumptions import with_most_columns
@@ -56,7 +57,7 @@ def _rows_verdict(plan: Plan) -> Iterator[str]:
         yield f"Second moments alone would still need {needed} rows: {_remedy(plan)}."
         return
     seen = describe_seen(row.moments.seen)
-    yield f"Second moments alone (--release covariance) would show {seen} and above, under the same guarantee."
+    yield f"Second moments alone{typed('--release covariance')} would show {seen} and above, under the same guarantee."
     changes = changes_for_moments(plan.policy, row.mu)
     if changes:
         yield f"For them, {' and '.join(changes)}."

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.quoting import and_more, counted, listed
+from dp_bundle.base.wording import LEAVE_OUT, MISSING_VALUES
 from dp_publish.data.cells import Written, is_gap, trim
 from dp_publish.data.dates import days
 from dp_publish.data.kinds import AS_IT_IS
@@ -29,13 +30,12 @@ _TOTAL = r"(?i)^(?:(?:grand|sub)?[ -]?totals?|sum|summe|gesamt|insgesamt|all|ove
 _CODES = "numbers that may stand for missing values, {where}: {cells}; they count as numbers unless {unless}"
 _DATES = "dates that may stand for missing values, {where}: {cells}; they count as dates unless {unless}"
 _EMPTIED = "they are emptied in the data"
-_LISTED = f"{_EMPTIED}, or listed in missing_values under [table] in a policy"
 _NUMBERED = (
-    "whole numbers that are all different, as those of persons are, {where}: {cells}; they are published unless a "
-    "policy gives drop = true"
+    "whole numbers that are all different, as those of persons are, {where}: {cells}; they are published unless you "
+    "{leave_out}"
 )
 _PACKED = (
-    "whole numbers that look like dates, {where}: {cells}; they count as numbers unless a policy gives kind = "
+    "whole numbers that look like dates, {where}: {cells}; they count as numbers unless you give kind = "
     '"date" and format = "%Y%m%d"'
 )
 _LIMITS = (
@@ -83,9 +83,13 @@ def point_out_oddities(table: Table, names: Collection[str], *, declared: bool =
     for name, each in {}.items() if declared else seen.items():
         for about, what in _about_cells(each):
             told.setdefault(about, []).append(f"{what} of {name!r}")
-    where, unless = f"in the first {batch.num_rows:,} rows", _EMPTIED if table.layout is None else _LISTED
+    where, unless = (
+        f"in the first {batch.num_rows:,} rows",
+        _EMPTIED + f", or listed in {MISSING_VALUES}" * (table.layout is not None),
+    )
     return said + [
-        about.format(where=where, cells=and_more(what, _SHOWN), unless=unless) for about, what in told.items()
+        about.format(where=where, cells=and_more(what, _SHOWN), unless=unless, leave_out=LEAVE_OUT)
+        for about, what in told.items()
     ]
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from dp_bundle.base.quoting import counted, round_up
+from dp_bundle.base.wording import A_POLICY
 from dp_publish.data.table import Table
 from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
@@ -65,7 +66,7 @@ def doubt_words(prepared: Prepared) -> list[str]:
     return [
         f"of the words in {n_rows:,} rows, too few are frequent enough to be told apart from the noise, so that fewer "
         f"than {least} columns may be left, and the release be refused after it was paid for: {way}declare what the "
-        "columns hold (`dp-publish policy DATA` writes a policy)"
+        f"columns hold{A_POLICY}"
     ]
 
 

@@ -26,6 +26,7 @@ from scipy import special
 from dp_bundle.base.errors import DataError, DpGraphError, MissingValuesError, PolicyError
 from dp_bundle.base.machine import describe_need
 from dp_bundle.base.quoting import counted, listed
+from dp_bundle.base.wording import PASS_ANYWAY, Phrase
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
@@ -60,7 +61,8 @@ from dp_publish.rows.noise import ENOUGH_SIGMA
 _VERBATIM = 0.99  # share of values that come out as they went in
 _ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers
 Pointless: TypeAlias = Literal["hidden", "unchanged"]
-_ANYWAY = "or publish it all the same with --anyway"
+_SEE_PLAN = Phrase("see `dp-publish plan DATA` for other strengths, ", "")
+_ANYWAY = Phrase("or publish it all the same with --anyway", f"or {PASS_ANYWAY.chosen}")
 
 
 def refuse_pointless(
@@ -207,7 +209,7 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> lis
     raise PolicyError(
         f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
         f"{printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}; "
-        f"{ways}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
+        f"{ways}{_SEE_PLAN}{_ANYWAY}"
     )
 
 
@@ -353,9 +355,7 @@ def check_in_advance(
     if not anyway:
         n_cells = len(raw_names(kinds, resolved.sources))
         if n_cells - len(drowned) < min(2, n_cells):  # no more than one column could be seen
-            raise PolicyError(
-                f"{describe_drowned(drowned, resolved, seen.n_rows)}; or publish all the same with --anyway"
-            )
+            raise PolicyError(f"{describe_drowned(drowned, resolved, seen.n_rows)}; {_ANYWAY}")
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
     return prepared
@@ -382,7 +382,7 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
 
 
 def _unless_anyway(said: str) -> PolicyError:
-    return PolicyError(f"{said}, or pass --anyway")
+    return PolicyError(f"{said}, or {PASS_ANYWAY}")
 
 
 def raise_all(reasons: Sequence[DpGraphError]) -> None:

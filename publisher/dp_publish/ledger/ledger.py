@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
+from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import home_folder
 from dp_bundle.files.places import is_uri
@@ -286,7 +287,7 @@ def _require_no_entity(dataset: str, found: Mapping[str, int], columns: Iterable
         if name in found:
             raise PrivacyError(
                 f"column {name!r} was the unit of privacy of release {found[name]} of {dataset!r} and is never "
-                "published: set drop = true for it in the policy"
+                f"published: {LEAVE_IT_OUT}{IN_POLICY}"
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
+from dp_bundle.base.wording import LEAVE_IT_OUT
 from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
 from dp_publish.data.dates import has_date
 from dp_publish.data.kinds import KINDS, OF_TEXT, ColumnType, WrittenSource
@@ -51,7 +52,7 @@ def other_type(name: str, kind: str, declared: ColumnType) -> PolicyError:
     hint = 'give format = "%Y%m%d" if its numbers are like 20260131, ' if packed else ""
     return PolicyError(
         f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: {hint}correct the '
-        "kind, convert the column in the data, or set drop = true for it",
+        f"kind, convert the column in the data, or {LEAVE_IT_OUT}",
         "kind",
         name,
     )
@@ -111,7 +112,7 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenS
     if declared is ColumnType.NESTED:
         raise PolicyError(
             f"column {name!r} holds lists or structures: make columns of them in the data, of structures with "
-            "pyarrow.Table.flatten(), or set drop = true for it",
+            f"pyarrow.Table.flatten(), or {LEAVE_IT_OUT}",
             "kind",
             name,
         )

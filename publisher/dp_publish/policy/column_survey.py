@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import counted, listed
+from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
@@ -42,7 +43,13 @@ ENDS = {  # dates that often stand for none, as days since 1970-01-01
     "9999-12-31": 2_932_896,
 }
 _PER_DAY = {"date": 1, "time": 86_400}  # kinds of dates
-COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing: set drop = true in the policy"
+_LEAVE_EACH_OUT = Phrase(
+    "set drop = true for each in the policy (`dp-publish policy DATA` writes one)", "leave each out"
+)
+_LEAVE_ONE_OUT = Phrase("Set drop = true in the policy to leave one out", "Leave one out")
+_SAY_WHOSE = Phrase('unit = { entity = "...", max_rows = ... }', "say above whose rows they are")
+_COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing"
+COSTLY = Phrase(f"{_COSTLY}: set drop = true in the policy", f"{_COSTLY}: leave it out")
 _Floats = NDArray[np.float64]
 
 
@@ -156,8 +163,8 @@ def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list
     if seen.padded:
         notes.append(
             f"whole numbers that begin with zeros, as codes of places do, in the first rows: {listed([*seen.padded])}. "
-            'They are read as numbers, without these zeros: give such a column kind = "category" in the policy, or set '
-            "drop = true"
+            f'They are read as numbers, without these zeros: give such a column kind = "category"{IN_POLICY}, or '
+            f"{LEAVE_OUT}"
         )
     codes = _codes(seen, policy, inside=True)
     if codes:
@@ -204,7 +211,7 @@ def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
         return ""
     return (
         f"these columns look like identifiers or hardly vary, and may not be meant to be published: {listed(unmeant)}; "
-        "set drop = true for each in the policy (`dp-publish policy DATA` writes one), or declare bounds to publish it"
+        f"{_LEAVE_EACH_OUT}, or declare bounds to publish it"
     )
 
 
@@ -215,7 +222,7 @@ def _coded(table: Table, seen: Glance, policy: Policy) -> str:
     if not codes:
         return ""
     words = ", ".join(f'"{code}"' for code in dict.fromkeys(code for code, *_ in codes))
-    in_text = f"set missing_values = [{words}] under [table] in the policy"
+    in_text = f"set missing_values = [{words}]{IN_TABLE}"
     remedy = "empty those cells in the data" if table.layout is None else in_text
     return (
         f"these values may stand for missing ones, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
@@ -252,7 +259,7 @@ def _misplaced(seen: Glance, policy: Policy) -> str:
     more = f"; and {len(found) - _SHOWN} more columns" if len(found) > _SHOWN else ""
     return (
         f"in the first {seen.n_rows:,} rows, {'; '.join(found[:_SHOWN])}{more}; clipping would leave little of that: "
-        "correct the bounds, the unit or the kind in the policy"
+        f"correct the bounds, the unit or the kind{IN_POLICY}"
     )
 
 
@@ -288,8 +295,8 @@ def _described(codes: list[tuple[str, int, str]]) -> str:
 
 def _about_identifiers(names: list[str], how: str) -> str:
     return (
-        f"possible identifiers ({how}): {listed(names)}. Set drop = true in the policy to leave one out, or, if one "
-        'person has several rows, unit = { entity = "...", max_rows = ... }'
+        f"possible identifiers ({how}): {listed(names)}. {_LEAVE_ONE_OUT}, or, if one person has several rows, "
+        f"{_SAY_WHOSE}"
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
+from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT, LEAVE_OUT, Phrase
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
@@ -34,6 +35,10 @@ from dp_publish.policy.open_columns import find_candidates, is_open, require_pri
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
+_FILL_IN = Phrase("write a policy with `dp-publish policy DATA`, and fill in", "fill in")
+_LEAVE_SOME_OUT = Phrase("set drop = true for some", "leave some out")
+_SAY_KIND = Phrase("or a kind in the policy", "or say what it holds")
+_OR_KIND = Phrase("or a kind", "or say what it holds")
 _OF_NUMBERS = ("bounds", "center", "scale", "spread", "max_change")
 
 
@@ -166,7 +171,7 @@ def _require_entity(table: Table, policy: Policy) -> None:
     name = policy.privacy.entity.entity if policy.privacy.entity else None
     if name is not None and name not in table.types:
         raise PolicyError(
-            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name in the policy",
+            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name{IN_POLICY}",
             "privacy.unit.entity",
         )
 
@@ -181,8 +186,7 @@ def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
     raise PolicyError(
         "columns of the data frame have no type (their dtype is object, or category without one), so that a single "
         f"cell would decide how they are published: {listed(undeclared)}; give each a type, as in {column} = "
-        f"{column}.astype('Float64') (or 'Int64', 'boolean', 'string'), or a kind in the policy, or set drop = true "
-        "for it",
+        f"{column}.astype('Float64') (or 'Int64', 'boolean', 'string'), {_SAY_KIND}, or {LEAVE_IT_OUT}",
         "kind",
         *undeclared,
     )
@@ -278,16 +282,14 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
     if unbounded and privacy.is_moments:
         raise PolicyError(
             "a covariance release by another mechanism than two rounds needs declared bounds, which are missing for "
-            f"{listed(unbounded)}: write a policy with `dp-publish policy DATA`, and fill in the bounds from public "
-            "knowledge, or set drop = true",
+            f"{listed(unbounded)}: {_FILL_IN} the bounds from public knowledge, or {LEAVE_OUT}",
             "bounds",
             *unbounded,
         )
     if unbounded:
         raise PolicyError(
             f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
-            "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
-            "drop = true), and try again",
+            f"privately: {_FILL_IN} the bounds from public knowledge, or {LEAVE_OUT}",
             "bounds",
             *unbounded,
         )
@@ -299,7 +301,7 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         raise PolicyError(
             f"the policy gives bounds to columns that are not published: {listed(meant)}, being text or a unit of "
             f'privacy; give dates kind = "date" or "time", and words {KINDS_OF_WORDS} in place of bounds, convert text '
-            "that holds numbers in the data, or set drop = true",
+            f"that holds numbers in the data, or {LEAVE_OUT}",
             "bounds",
             *meant,
         )
@@ -328,9 +330,9 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
 def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:
     """Refuse the labels of rows, which are written along with a table unasked, unless the policy declares them."""
     if "" in kinds:
+        leave_out = _leave_index_out('""')
         raise PolicyError(
-            'a column has no name, like an index that was saved with the data: set drop = true under [columns.""] in '
-            "the policy, as `dp-publish policy DATA` does, or rename it in the data",
+            f"a column has no name, like an index that was saved with the data: {leave_out}, or rename it in the data",
             "drop",
             "",
         )
@@ -338,24 +340,30 @@ def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:
     indexes = [name for name in undeclared if _PANDAS_INDEX.fullmatch(name)]
     if indexes:
         raise PolicyError(
-            f"the table holds row labels, which pandas saved as {listed(indexes)}: set drop = true "
-            f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it",
+            f"the table holds row labels, which pandas saved as {listed(indexes)}: "
+            f"{_leave_index_out(indexes[0])}, {_OR_KIND} to publish it",
             "drop",
             *indexes,
         )
 
 
+def _leave_index_out(name: str) -> Phrase:
+    return Phrase(
+        f"set drop = true under [columns.{name}] in the policy, as `dp-publish policy DATA` does", LEAVE_OUT.chosen
+    )
+
+
 def _require_size(policy: Policy, kinds: dict[str, str]) -> None:
     """Refuse more columns, and longer names and descriptions, than a reader takes in a manifest."""
     if len(kinds) > MAX_COLUMNS:
-        raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: set drop = true for some")
+        raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: {_LEAVE_SOME_OUT}")
     described = (policy.column(name) for name in kinds)
     if sum(len(f"{entry.description}{entry.unit}".encode()) for entry in described) > _MAX_TEXT:
         raise PolicyError(f"descriptions and units have more than {_MAX_TEXT} bytes together: shorten them")
     if any(len(name) > _MAX_NAME for name in kinds):
         raise PolicyError(
             f"a column to be published has a name of more than {_MAX_NAME} characters: rename it in the data, "
-            "or set drop = true for it"
+            f"or {LEAVE_IT_OUT}"
         )
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import escape
+from dp_bundle.base.wording import Phrase
 from dp_bundle.manifest.dataset import THEMES, Relation
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import KindName
@@ -26,10 +27,15 @@ SECTIONS: dict[str, type[BaseModel]] = {
 _POSITIVE = "a finite number above 0"
 _SHARE = "a number above 0 and below 1"
 _ONE_OF = "one of {}"
-_TEXT = "a text in quotes on one line, of at most 10000 characters"
+_TEXT = Phrase("a text in quotes", "a text")
+_OF_TEXT = {  # what is said besides of entries that are texts, and of all others
+    "dataset.name": " on one line, of 1 to 1000 characters",
+    "columns.format": ', such as "%d.%m.%Y" for 31.01.2026 or "%m/%d/%Y %H:%M" for 01/31/2026 12:30',
+    "columns.other": ', such as "other": the level of all values that are not listed',
+}
+_SHORT = " on one line, of at most 10000 characters"
 _ALLOWED = {
     "dataset": "a table: [dataset] on a line of its own, and its entries below",
-    "dataset.name": "a text in quotes on one line, of 1 to 1000 characters",
     "dataset.creators": 'a list of at most 100, such as [{ name = "First Author", orcid = "0000-0002-1825-0097", '
     'affiliation = "University" }]; orcid and affiliation may be left out',
     "dataset.doi": 'a DOI in quotes, such as "10.5281/zenodo.1234567"',
@@ -65,10 +71,8 @@ _ALLOWED = {
     "columns.scale": f"{_POSITIVE}, in data units",
     "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
     "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(KindName))),
-    "columns.format": 'a text in quotes, such as "%d.%m.%Y" for 31.01.2026 or "%m/%d/%Y %H:%M" for 01/31/2026 12:30',
     "columns.categories": 'a list of at least two different texts, such as ["f", "m"]',
     "columns.levels": "a list of at least two different texts, from the lowest level to the highest",
-    "columns.other": 'a text in quotes, such as "other": the level of all values that are not listed',
     "columns.mechanism": '"gaussian" or "randomized-response"',
     "columns.max_change": "a whole number of at least 1: how far one person can change a count",
     "columns.missing": '"refuse", "midpoint", "indicator" or "drop", or of a category "category"',
@@ -151,7 +155,8 @@ def allowed_of(where: tuple[str, ...]) -> str:
     """Return what an entry may be."""
     if where[:1] == ("columns",):
         where = ("columns", *where[2:])
-    return _ALLOWED.get(".".join(where), _TEXT)
+    entry = ".".join(where)
+    return _ALLOWED.get(entry) or f"{_TEXT}{_OF_TEXT.get(entry, _SHORT)}"
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, ...]:

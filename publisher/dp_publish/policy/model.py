@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
-from dp_bundle.manifest.base import Text
+from dp_bundle.base.wording import MISSING_VALUES
+from dp_bundle.manifest.base import Name, Text
 from dp_bundle.manifest.dataset import Dataset, Details
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_bundle.privacy.neighbours import Neighbours
@@ -63,8 +64,12 @@ class _Model(BaseModel):
 class EntityUnit(_Model):
     """All rows that carry the same value in the column `entity`, of which at most `max_rows` are published."""
 
-    entity: Annotated[str, Field(min_length=1, strict=True)]
-    max_rows: Annotated[int, Field(ge=1, le=_MAX_ROWS, strict=True)]
+    entity: Annotated[str, Field(min_length=1, strict=True)] = Field(
+        description="the column whose values say which rows belong together; it is never published"
+    )
+    max_rows: Annotated[int, Field(ge=1, le=_MAX_ROWS, strict=True)] = Field(
+        description="rows of an entity beyond this number are left out, at random"
+    )
 
 
 class Privacy(_Model):
@@ -83,19 +88,45 @@ class Privacy(_Model):
     `bounds_share` is the part of rho that goes into finding bounds that the policy does not give.
     """
 
-    release: ReleaseKind = "rows"
-    mechanism: Mechanism = "auto"
-    neighbours: Neighbours = Neighbours.REPLACE_ONE
-    unit: Literal["cell", "row", "change"] | EntityUnit = "row"
-    mu: Positive | None = None
-    epsilon: Positive | None = None
-    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
-    rho: Positive | None = None
-    sigma: Positive | None = None
-    budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = None
-    bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.1
-    l2_radius: Positive | None = None
-    scale: Literal["auto", "raw", "scores"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    release: ReleaseKind = Field(
+        default="rows",
+        description="noisy rows, or noisy second moments of the columns and, of enough rows, a histogram of each",
+    )
+    mechanism: Mechanism = Field(
+        default="auto", description="of a covariance release; auto takes the one of the smallest expected error"
+    )
+    neighbours: Neighbours = Field(
+        default=Neighbours.REPLACE_ONE,
+        description="of a covariance release: whether one row is replaced, or comes or goes",
+    )
+    unit: Literal["cell", "row", "change"] | EntityUnit = Field(
+        default="row", description="what one person contributes, and what is protected"
+    )
+    mu: Positive | None = Field(default=None, description="Gaussian differential privacy")
+    epsilon: Positive | None = Field(
+        default=None, description="with delta; alone it is a pure guarantee, of a covariance release"
+    )
+    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = Field(
+        default=None, description="goes with epsilon"
+    )
+    rho: Positive | None = Field(default=None, description="zero-concentrated differential privacy, mu^2 / 2")
+    sigma: Positive | None = Field(default=None, description="of rows: the same noise on every column, in data units")
+    budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = Field(
+        default=None, description="the most that all releases of the dataset may cost together"
+    )
+    bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = Field(
+        default=0.1, description="the part of rho that finds bounds where a column has none"
+    )
+    l2_radius: Positive | None = Field(
+        default=None,
+        description="the length to which rows are shortened in a covariance release of one round, in half-widths of "
+        "their bounds, and at most sqrt(p) for p columns",
+    )
+    scale: Literal["auto", "raw", "scores"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="of two rounds: whether links are those of values or of normal scores; auto, as where it is not "
+        "given, decides by each column's histogram",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -215,22 +246,51 @@ class ColumnPolicy(_Model):
     where it has none. A word for gaps that is listed as a level is a value.
     """
 
-    bounds: tuple[Finite, Finite] | None = None
-    weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = 1.0
-    center: Finite = 0.0
-    scale: Positive = 1.0
-    spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
-    kind: KindName | None = None
-    format: Text | None = None
-    categories: Levels | None = None
-    levels: Levels | None = None
-    other: Level | None = None
-    mechanism: Literal["gaussian", "randomized-response"] | None = None
-    unit: Text = ""
-    description: Text = ""
-    missing: Literal["refuse", "midpoint", "drop", "category", "other", "indicator"] = "refuse"
-    max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = None
-    drop: bool = False
+    bounds: tuple[Finite, Finite] | None = Field(
+        default=None, description="the range in which values are publicly known to lie; values outside are clipped"
+    )
+    weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = Field(
+        default=1.0,
+        description="of rows: this column's part of a row's mu^2, in proportion to the other columns' weights",
+    )
+    center: Finite = Field(default=0.0, description="publicly known middle, with scale, for two rounds")
+    scale: Positive = Field(default=1.0, description="publicly known standard deviation, with center")
+    spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = Field(
+        default=None,
+        description="the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
+        "what independent cases have); it changes no noise",
+    )
+    kind: KindName | None = Field(
+        default=None, description="the column's type decides if it is not given, and text is left out"
+    )
+    format: Text | None = Field(
+        default=None,
+        description="how dates or times are written in text, in the letters of strptime, unless like 2026-01-31 "
+        "12:30:00",
+    )
+    categories: Levels | None = Field(
+        default=None, description="all values that may occur, as everybody knows, for a category"
+    )
+    levels: Levels | None = Field(
+        default=None, description="the same for an ordered column, and the words for no and yes of a boolean"
+    )
+    other: Level | None = Field(
+        default=None, description="the category that counts values which are not listed; they are refused otherwise"
+    )
+    mechanism: Literal["gaussian", "randomized-response"] | None = Field(
+        default=None, description="of a category: what is more accurate if it is not given"
+    )
+    unit: Text = Field(default="", description="of measurement")
+    description: Text = Field(default="", description="what the column holds")
+    missing: Literal["refuse", "midpoint", "drop", "category", "other", "indicator"] = Field(
+        default="refuse",
+        description='what becomes of cells without a value; "indicator" of numbers, whose gaps are then published '
+        "beside them",
+    )
+    max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = Field(
+        default=None, description='how far one person changes a count, with unit = "change"'
+    )
+    drop: bool = Field(default=False, description="true: the column is not published")
 
     @model_validator(mode="before")
     @classmethod
@@ -338,6 +398,18 @@ class DatasetPolicy(Details, Dataset):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    name: Name = Field(description="the ledger's account: releases of one name add up")
+    title: Text = Field(default="", description="a title for people")
+    description: Text = Field(default="", description="what the table is about")
+    creator: Text = Field(default="", description="who made it")
+    license: Text = Field(
+        default="",
+        description="an SPDX identifier such as CC-BY-4.0, or an address; without one nobody may reuse the data",
+    )
+    contact: Text = Field(default="", description="whom to ask")
+    url: Text = Field(default="", description="where more is said")
+    citation: Text = Field(default="", description="how to cite the data")
+
     @model_validator(mode="after")
     def _check_creators(self) -> DatasetPolicy:
         if self.creator and self.creators:
@@ -424,7 +496,7 @@ class Policy(_Model):
             both = [level for level in levels if level.strip() in gaps or missing_numbers((level,), ".") & numbers]
             if both and not entry.drop:
                 raise PolicyError(
-                    f"missing_values under [table] and the levels of column {name!r} both list {listed(both)}, and a "
+                    f"{MISSING_VALUES} and the levels of column {name!r} both list {listed(both)}, and a "
                     "word is a value or a gap: leave it out of one of the two lists",
                     "levels",
                     name,

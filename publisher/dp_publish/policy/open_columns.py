@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
+from dp_bundle.base.wording import LEAVE_IT_OUT
 from dp_publish.data.kinds import OF_TEXT, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier
@@ -84,9 +85,7 @@ def require_printable(name: str) -> None:
     try:
         require_one_line(name)
     except ValueError as error:
-        raise PolicyError(
-            f"the name of a column to be published, {error}, or set drop = true for it", "drop", name
-        ) from error
+        raise PolicyError(f"the name of a column to be published, {error}, or {LEAVE_IT_OUT}", "drop", name) from error
 
 
 def reasons(left_out: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import ParameterError, PolicyError
+from dp_bundle.base.wording import A_POLICY
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.manifest.base import software_with_code
@@ -119,7 +120,7 @@ class DiscoveringMaker:
         if len(left) < (1 if of_rows else 2):
             raise PolicyError(
                 f"too few columns could be told apart from the noise; {'; '.join(decided.said)}: declare what the "
-                "columns hold (`dp-publish policy DATA` writes a policy), or protect less"
+                f"columns hold{A_POLICY}, or protect less"
             )
         kinds, _ = choose_columns(table, policy)
         self.work = self._work_at(table, len(kinds))

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
+from dp_bundle.cli.console import heard_by
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 _FORMAT, _TIME = "%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"
 _BETWEEN = 0.2  # seconds between two lines for a program
-_LOGGED = ("dp_publish", "dp_bundle")
 _STAMP, _STAMP_LENGTH = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "), 21  # bytes
 
 
@@ -47,14 +47,11 @@ def shown_on_terminal(n_rows: int | None) -> Iterator[Callable[[int], None]]:
     columns += [TimeRemainingColumn(), TextColumn("left")] if n_rows is not None else []
     columns.append(_since(time.monotonic()))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task, number, before = bar.add_task("", total=n_rows, number=1), 1, 0
+        task, passes = bar.add_task("", total=n_rows, number=1), _Passes()
 
         def show(done: int) -> None:
-            nonlocal number, before
-            if done < before:
-                number += 1
-                bar.reset(task, number=number)
-            before = done
+            if passes.begins(done):
+                bar.reset(task, number=passes.number)
             bar.update(task, completed=done)
 
         yield show
@@ -71,18 +68,30 @@ def shown_as_lines(n_rows: int | None) -> Iterator[Callable[[int], None]]:
     callable
         As of `shown_on_terminal`.
     """
-    number, before, printed = 1, 0, -math.inf
+    passes, printed = _Passes(), -math.inf
 
     def show(done: int) -> None:
-        nonlocal number, before, printed
-        number, before = number + (done < before), done
+        nonlocal printed
+        passes.begins(done)
         now = time.monotonic()
         if now - printed >= _BETWEEN:
             printed = now
-            sys.stderr.write(json.dumps({"pass": number, "rows": done, "of": n_rows}) + "\n")
+            sys.stderr.write(json.dumps({"pass": passes.number, "rows": done, "of": n_rows}) + "\n")
             sys.stderr.flush()
 
     yield show
+
+
+class _Passes:
+    """The passes over the rows: each begins with fewer rows than the one before had in the end."""
+
+    number, done = 1, 0
+
+    def begins(self, done: int) -> bool:
+        """Count a pass that begins with so many rows, if one does."""
+        is_next = done < self.done
+        self.number, self.done = self.number + is_next, done
+        return is_next
 
 
 def _since(began: float) -> ProgressColumn:
@@ -98,28 +107,13 @@ def _since(began: float) -> ProgressColumn:
 
 
 @contextlib.contextmanager
-def warnings_told(tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell the user of each warning in a block."""
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: tell(f"note: {record.getMessage()}")  # type: ignore[method-assign]
-    loggers = [logging.getLogger(name) for name in _LOGGED]
-    for logger in loggers:
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
-
-
-@contextlib.contextmanager
-def logged_to(path: Path | None, *taken: object) -> Iterator[None]:
+def logged_to(path: Path, *taken: object) -> Iterator[None]:
     """Append what happens in a block to a file, a line for each step; no line has a value of the table, or of a cell.
 
     Parameters
     ----------
-    path : Path or None
-        The file; None for no log.
+    path : Path
+        The file.
     *taken : path or None
         Names that other files will have.
 
@@ -128,29 +122,20 @@ def logged_to(path: Path | None, *taken: object) -> Iterator[None]:
     DpGraphError
         The file cannot be written.
     """
-    if path is None:
-        yield
-        return
     if path.absolute() in (Path(str(each)).absolute() for each in taken if each is not None):
         raise DpGraphError(f"--log {quote_path(path)} is the name of something else: give it one of its own")
     handler = _open_log(path)
     formatter = logging.Formatter(_FORMAT, _TIME)
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
-    loggers = [logging.getLogger(name) for name in _LOGGED]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
     try:
-        yield
-    except BaseException as error:
-        loggers[0].info("ended by %s", type(error).__name__)  # its sentence was for the terminal
-        raise
+        with heard_by(handler, logging.INFO):
+            try:
+                yield
+            except BaseException as error:  # whose sentence is for the terminal
+                logging.getLogger(__name__).info("ended by %s", type(error).__name__)
+                raise
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
         with contextlib.suppress(OSError):  # of a full disk, which is told already
             handler.close()
 
@@ -158,10 +143,13 @@ def logged_to(path: Path | None, *taken: object) -> Iterator[None]:
 class _LogHandler(logging.FileHandler):
     """A file that may become full: that is told once, and is no reason to end a publication."""
 
+    is_full = False
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002  as the library calls it
         """Say so on stderr, the first time."""
-        logging.getLogger(_LOGGED[0]).removeHandler(self)
-        logging.getLogger(_LOGGED[1]).removeHandler(self)
+        if self.is_full:
+            return
+        self.is_full = True
         sys.stderr.write(f"warning: the log {quote_path(self.baseFilename)} cannot be written any further\n")
 
 

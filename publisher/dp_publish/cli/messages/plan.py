@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dp_bundle.base.quoting import counted
+from dp_bundle.base.wording import typed
 from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.forecast.findings import describe_findings, describe_seen
@@ -16,10 +17,6 @@ from dp_publish.forecast.strengths import describe_count, printed_epsilon, print
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
-_MOMENTS = (
-    "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at the "
-    "same mu."
-)
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -42,16 +39,21 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
 
     legend = [
-        *([_MOMENTS] if moments else []),
+        *([_describe_sources()] if moments else []),
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
-        f"Assumed: {plan.assumed} (--spread, or spread in the policy), means are not in the middle of the bounds, and "
-        "columns are related in pairs. Less spread or more relations need more rows.",
+        f"Assumed: {plan.assumed}{typed('--spread, or spread in the policy')}, means are not in the middle of the "
+        "bounds, and columns are related in pairs. Less spread or more relations need more rows.",
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
     found = [*describe_findings(plan), *several, *plan.notes]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
+
+
+def _describe_sources() -> str:
+    only = f"only second moments are{typed('--release covariance')}"
+    return f"from rows: if noisy rows are published. from moments: if {only}, at the same mu."
 
 
 def _folded(texts: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from dp_bundle.base.quoting import percent_at_least, percent_at_most, quote, round_up
+from dp_bundle.base.wording import Phrase
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
@@ -20,6 +21,7 @@ SHARES = (0.05, 0.001)  # of releases, in which odds may rise by more
 FALSE_ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _NO_LIMIT = 1e9  # of odds
 _LEAST_LEFT = 1e-3  # a smaller mu is as good as none
+_SETS_BUDGET = Phrase(": budget_mu, in the policy, sets one", "")
 _REFUSED = {
     "hidden": "dp-publish would refuse this release, as it would show nothing; --anyway insists.",
     "unchanged": "dp-publish would refuse this release, as noise so weak leaves whole numbers as they are; --anyway "
@@ -150,7 +152,7 @@ def budget_sentence(account: Spending, booked_mu: float) -> str:
     """Return what is spent, what a release of this mu would make of it, and what would be left."""
     spent, budget = account.spent_mu, account.budget_mu
     if budget is None and not account.releases:
-        return "There is no budget for later releases yet: budget_mu, in the policy, sets one."
+        return f"There is no budget for later releases yet{_SETS_BUDGET}."
     limit = "This dataset has no budget." if budget is None else f"The budget of this dataset is mu = {budget:g}."
     several = account.releases > 1
     n = f"{account.releases} release{'s' * several} so far"
