@@ -327,4 +327,3 @@ class _Sizes:
 def _beyond_rounding(change: FloatArray) -> FloatArray:
     """Return a change of entries of order one without what is but rounding, which must not decide on a step."""
     return np.where(np.abs(change) > RESOLUTION, change, 0.0)
-
