@@ -17,6 +17,7 @@ Social Network Analysis, section 5.2.2 (closeness in a graph of several parts).
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,8 +123,8 @@ def measure_paths(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _sum_steps(start: npt.ArrayLike, before: npt.NDArray[np.intp], after: npt.NDArray[np.intp]) -> FloatArray:
     """Return the sum of what a start gives every node along all paths of steps, which have no circle."""
-    level = np.asarray(start, dtype=np.float64)
-    total = level.copy()
+    level: npt.NDArray[Any] = np.asarray(start, dtype=np.float64)
+    total: FloatArray = level.copy()
     while (level := np.bincount(after, level[before], len(level))).any():
         total += level
     return total
