@@ -10,15 +10,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_learn.glasso.problem import GroupProblem
+from dp_learn.glasso.solvers.admm import SEARCH_ITER, improve
+from dp_learn.glasso.solvers.answers import Incumbent
+from dp_learn.glasso.solvers.components import split_components
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import column_labels
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite, smallest_eigenvalue
 from dp_learn.matrices.repair import project_max_norm
 
 RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
 MAX_ITER = 1000
 TINIEST = 1e-12  # relative to the largest alpha that could be needed: rounding
 RTOL = 1e-4  # width of the bounds on the smallest alpha, relative to it
+GROUP_RTOL = 1e-2  # of the smallest alpha of groups
+LARGEST_FACTOR = 1e9
 MARGIN = 5e-5  # added to the upper one, so that the box at the alpha returned has an interior
 
 
@@ -140,6 +146,34 @@ def smallest_solvable_alpha(
             break
         alpha = 2.0 * alpha + 1e-15 * needed
     return alpha
+
+
+def smallest_group_alpha(problem: GroupProblem) -> float:
+    """Return the smallest alpha that has a solution, from above, where this one has none; inf where none has."""
+    with few_threads(problem.n_features):
+        low, high = problem.alpha, 2.0 * problem.alpha
+        while not _is_feasible(problem.at(high)):
+            low, high = high, 4.0 * high
+            if high > LARGEST_FACTOR * problem.alpha:
+                return math.inf
+        while high - low > GROUP_RTOL * high:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if _is_feasible(problem.at(middle)) else (middle, high)
+    return high
+
+
+def _is_feasible(problem: GroupProblem) -> bool:
+    """Return whether a dual feasible matrix was found that is positive definite."""
+    for nodes in split_components(problem.norms(problem.covariance) > problem.penalty):
+        part, _ = problem.restrict(nodes)
+        if part.variances.min() <= 0.0:
+            return False
+        scaled = part.in_even_units()[0]
+        best = Incumbent(scaled)
+        improve(scaled, best, None, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
+        if best.w is None:
+            return False
+    return True
 
 
 def soft_threshold(s: FloatArray, penalty: FloatArray) -> FloatArray:

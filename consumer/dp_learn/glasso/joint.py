@@ -33,6 +33,7 @@ from dp_learn.glasso.joint_problem import (
 )
 from dp_learn.glasso.problem import Solution, Status
 from dp_learn.glasso.solvers.admm import BALANCE_EVERY, CHECK_EVERY, LARGEST, LITTLE, PATIENCE, RELAXATION
+from dp_learn.glasso.solvers.components import split_components
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
 from dp_learn.matrices.labels import align, column_labels
@@ -215,15 +216,10 @@ def _components(problem: JointProblem) -> list[npt.NDArray[np.intp]]:
     Zeros between two sets of columns are optimal exactly where the covariances there are within the penalties, which is
     where the nearest point of least penalty is zero.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    links = np.abs(problem.unpack(problem.shrink(problem.pack(problem.covariances), 1.0))).sum(axis=0)
-    n_found, labels = connected_components(csr_array(links), directed=False)
-    sizes = np.bincount(labels, minlength=n_found)
-    alone = np.flatnonzero(sizes[labels] == 1)
-    parts = [np.flatnonzero(labels == number) for number in np.flatnonzero(sizes > 1)]
-    return [*parts, alone] if len(alone) else parts
+    shrunk = problem.unpack(problem.shrink(problem.pack(problem.covariances), 1.0))
+    parts = split_components(np.any(shrunk != 0.0, axis=0))
+    alone = [part for part in parts if len(part) == 1]
+    return [part for part in parts if len(part) > 1] + ([np.concatenate(alone)] if alone else [])
 
 
 def _coupling(kind: str, strength: float, weights: ArrayLike | None, n: FloatArray, p: int) -> Coupling:

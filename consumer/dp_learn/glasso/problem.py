@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -135,9 +135,18 @@ class Problem:
         return len(self.covariance)
 
     @property
+    def n_nodes(self) -> int:
+        """The number of nodes: here the columns."""
+        return self.n_features
+
+    @property
     def is_scalar(self) -> bool:
         """True if every node is one column, and a block one entry."""
         return True
+
+    def at(self, alpha: float) -> Problem:
+        """Return the problem with a penalty of another strength."""
+        return Problem(self.covariance, (alpha / self.alpha) * self.penalty, alpha)
 
     @property
     def variances(self) -> FloatArray:
@@ -206,9 +215,14 @@ class Problem:
 
 
 def make_problem(
-    covariance: ArrayLike, alpha: float, *, weights: ArrayLike | None = None, penalize_diagonal: bool = True
+    covariance: ArrayLike,
+    alpha: float,
+    *,
+    weights: ArrayLike | None = None,
+    penalize_diagonal: bool = True,
+    groups: Groups | None = None,
 ) -> Problem:
-    """Check everything and return the problem.
+    """Check everything and return the problem: that of groups unless every node is one column.
 
     Parameters
     ----------
@@ -220,12 +234,16 @@ def make_problem(
         Symmetric and non-negative; 0 leaves an entry free, inf forbids the edge (not on the diagonal).
     penalize_diagonal : bool
         Whether the diagonal of the precision matrix is penalised as well.
+    groups : Groups, optional
+        The node of every column; weights are then as in `make_group_problem`.
 
     Raises
     ------
     ParameterError
         Naming the argument, what is allowed and what came.
     """
+    if groups is not None and not groups.are_scalar:
+        return make_group_problem(covariance, alpha, groups, weights=weights, penalize_diagonal=penalize_diagonal)
     s = check_covariance(covariance, copy=False)
     alpha = check_alpha(alpha)
     columns = None if weights is None else column_labels(covariance)
@@ -328,9 +346,26 @@ class GroupProblem(Problem):
         The penalty's strength.
     first : ndarray of int, shape (G,)
         The first column of each node.
+    raised : ndarray, shape (p,), or float
+        D.
+    order : ndarray of int, shape (p,), or None
+        The position that every column has among those of the caller; None where that is its own.
     """
 
     first: IndexArray
+    raised: FloatArray | float = 0.0
+    order: IndexArray | None = None
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes."""
+        return len(self.first)
+
+    def at(self, alpha: float) -> GroupProblem:
+        """Return the problem with a penalty of another strength."""
+        factor, s = alpha / self.alpha, self.covariance.copy()
+        s.ravel()[:: len(s) + 1] += (factor - 1.0) * self.raised
+        return replace(self, covariance=s, penalty=factor * self.penalty, alpha=alpha, raised=factor * self.raised)
 
     @property
     def is_scalar(self) -> bool:
@@ -453,15 +488,11 @@ def make_group_problem(
         checked = check_weights(weights, len(sizes), penalize_diagonal=penalize_diagonal, columns=names, what="nodes")
         penalty = alpha * checked
 
-    order = groups.order
+    order = None if (groups.labels[1:] >= groups.labels[:-1]).all() else groups.order
+    s = s.copy(order="C") if order is None else np.ascontiguousarray(s[np.ix_(order, order)])
     diagonal = penalty.diagonal().repeat(sizes)
-    s = (
-        s.copy(order="C")
-        if (groups.labels[1:] >= groups.labels[:-1]).all()
-        else np.ascontiguousarray(s[np.ix_(order, order)])
-    )
     if not diagonal.min() > 0.0:
         check_free_diagonal(s, np.diag(diagonal))
     s.ravel()[:: len(s) + 1] += diagonal
     np.fill_diagonal(penalty, 0.0)
-    return GroupProblem(s, penalty, alpha, np.concatenate(([0], np.cumsum(sizes)[:-1])))
+    return GroupProblem(s, penalty, alpha, np.concatenate(([0], np.cumsum(sizes)[:-1])), diagonal, order)

@@ -16,6 +16,7 @@ positive definite matrix of the box, which is what an indefinite covariance need
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from functools import partial
@@ -25,19 +26,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
-from dp_learn.glasso.feasibility import judge_box, smallest_solvable_alpha
-from dp_learn.glasso.problem import Problem, Solution, Status, make_problem
+from dp_learn.glasso.feasibility import judge_box, smallest_group_alpha, smallest_solvable_alpha
+from dp_learn.glasso.problem import GroupProblem, IndexArray, Problem, Solution, Status, make_groups, make_problem
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
-from dp_learn.glasso.solvers.admm import is_few, solve_admm, solve_few
+from dp_learn.glasso.solvers.admm import solve_admm, solve_at_once
 from dp_learn.glasso.solvers.answers import Answer, Solver, Start
 from dp_learn.glasso.solvers.components import solve_by_components
 from dp_learn.matrices.labels import align, column_labels
+from dp_learn.matrices.linalg import FEW, FloatArray, few_threads, is_positive_definite
 
 if TYPE_CHECKING:
     from dp_learn.glasso.solvers._column_kernels import Coefficients
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
+FEW_COLUMNS = 200  # of `FEW` nodes: with more, a path takes as long as compiling kernels
+ONE_THREAD = 64  # columns that BLAS takes one thread for anyway
+GROUP = "group"
+SWEEPS, DENSE = SOLVER_NAMES
+MANY = 0.6  # of the entries: then ADMM takes a half to a thirtieth of the time from nothing, or little more
+
+SETTLED, MORE = 1e-13, 12  # a gap for each column that tells the edges, and sweeps that may come to it
+PATIENCE = 20  # sweeps
+GAIN = 0.1  # of the gap is what so many sweeps leave of it at most, where more of them are worth while
 
 
 def graphical_lasso(
@@ -103,30 +113,11 @@ def graphical_lasso(
     ----------
     Friedman, Hastie and Tibshirani (2008). Yuan and Lin (2006) for the norm of a block.
     """
+    nodes = None
     if groups is not None:
-        from dp_learn.glasso.problem import make_groups
-
         nodes = make_groups(groups, len(np.asarray(covariance)), column_labels(covariance))
         weights = align("weights", weights, [str(name) for name in nodes.names], what="nodes")
-        if not nodes.are_scalar:
-            from dp_learn.glasso.group_solving import smallest_group_alpha, solve_groups
-
-            _check_settings(len(nodes.labels), solver, tol, max_iter, start)
-            answer = solve_groups(
-                covariance,
-                alpha,
-                nodes,
-                weights=weights,
-                penalize_diagonal=penalize_diagonal,
-                tol=tol,
-                max_iter=max_iter,
-                start=start,
-            )
-            if answer is None:
-                search = partial(smallest_group_alpha, covariance, float(alpha), nodes, weights=weights)
-                raise NoSolutionError(float(alpha), partial(search, penalize_diagonal=penalize_diagonal))
-            return answer
-    problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
+    problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal, groups=nodes)
     solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
         raise NoSolutionError(problem.alpha, partial(_smallest_alpha, problem))
@@ -135,6 +126,8 @@ def graphical_lasso(
 
 def _smallest_alpha(problem: Problem) -> float:
     """Return the smallest alpha that has a solution, which in double precision is above one that has none."""
+    if isinstance(problem, GroupProblem):
+        return smallest_group_alpha(problem)
     relative = problem.penalty / problem.alpha
     smallest = smallest_solvable_alpha(problem.covariance, weights=relative)
     return smallest if smallest > problem.alpha else problem.alpha * (1.0 + RESOLUTION)
@@ -154,12 +147,30 @@ def solve(
     Columns that are those of few nodes count as few.
     """
     _check_settings(problem.n_features, solver, tol, max_iter, start)
-    if solver == AUTO and is_few(n_nodes or problem.n_features, problem.n_features):
-        first = None if start is None else Start(start.covariance, start.precision)
-        return solve_few(problem, tol=tol, max_iter=max_iter, start=first)
-    from dp_learn.glasso.solving import solve_numbers  # half a second, and kernels
+    if isinstance(problem, GroupProblem):
+        return _solve_groups(problem, tol=tol, max_iter=max_iter, start=start)
+    if solver == AUTO and (n_nodes or problem.n_features) <= FEW and problem.n_features <= FEW_COLUMNS:
+        return solve_by_components(problem, solve_at_once, DENSE, tol=tol, max_iter=max_iter, start=start)
+    if solver == AUTO and start is None and _looks_dense(problem):
+        solver = DENSE
+    method = partial(_solve_component, run=solve_auto if solver == AUTO else SOLVERS[solver])
+    return solve_by_components(problem, method, solver, tol=tol, max_iter=max_iter, start=start)
 
-    return solve_numbers(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
+
+def _solve_groups(problem: GroupProblem, *, tol: float, max_iter: int, start: Solution | None) -> Solution | None:
+    """Solve a problem of groups, whose columns are in an order of their own."""
+    p = problem.n_features
+    order = np.arange(p) if problem.order is None else problem.order
+    if start is not None:
+        start = _reordered(start, order)
+    with few_threads(p) if p > ONE_THREAD else contextlib.nullcontext():
+        solved = solve_by_components(problem, solve_at_once, GROUP, tol=tol, max_iter=max_iter, start=start)
+    return None if solved is None else _reordered(solved, np.argsort(order))
+
+
+def _reordered(solution: Solution, order: IndexArray) -> Solution:
+    place = np.ix_(order, order)
+    return replace(solution, precision=solution.precision[place], covariance=solution.covariance[place])
 
 
 def _check_settings(p: int, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:
@@ -173,31 +184,14 @@ def _check_settings(p: int, solver: str, tol: Any, max_iter: Any, start: Solutio
         raise ParameterError("start", f"a solution with {p} columns", start.precision.shape)
 
 
-SWEEPS, DENSE = SOLVER_NAMES
-MANY = 0.6  # of the entries: then ADMM takes a half to a thirtieth of the time from nothing, or little more
-
-SETTLED, MORE = 1e-13, 12  # a gap for each column that tells the edges, and sweeps that may come to it
-PATIENCE = 20  # sweeps
-GAIN = 0.1  # of the gap is what so many sweeps leave of it at most, where more of them are worth while
-
-
-def solve_numbers(
-    problem: Problem, *, solver: str, tol: float, max_iter: int, start: Solution | None
-) -> Solution | None:
-    """Solve a checked problem with settings that are checked, as `solve` does."""
-    if solver == AUTO and start is None and _looks_dense(problem):
-        solver = DENSE
-    run = solve_auto if solver == AUTO else SOLVERS[solver]
-
-    def solve_component(problem: Problem, start: Start | None, *, gap: float, max_iter: int) -> Answer | None:
-        form, units = problem.in_even_units()
-        inside = _starting_point(form, start, np.outer(units, units))
-        if inside is None:
-            return None
-        answer = run(form, inside, gap=gap, max_iter=max_iter)
-        return (_settle(form, answer) if form.has_choice else answer).restored(units)
-
-    return solve_by_components(problem, solve_component, solver, tol=tol, max_iter=max_iter, start=start)
+def _solve_component(problem: Problem, start: Start | None, *, run: Solver, gap: float, max_iter: int) -> Answer | None:
+    """Return the answer of a solver of numbers, in the problem's units; None where there is none."""
+    form, units = problem.in_even_units()
+    inside = _starting_point(form, start, np.outer(units, units))
+    if inside is None:
+        return None
+    answer = run(form, inside, gap=gap, max_iter=max_iter)
+    return (_settle(form, answer) if form.has_choice else answer).restored(units)
 
 
 def _settle(form: Problem, answer: Answer) -> Answer:

@@ -17,6 +17,7 @@ Social Network Analysis, section 5.2.2 (closeness in a graph of several parts).
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from dp_learn.matrices.linalg import FloatArray
 
 ALGORITHM = "Louvain"
 _SEED = 1  # of the order in which the method visits nodes
+_TIE = 1e-12  # relative: paths whose lengths differ by no more are equally short
 
 
 def find_communities(sources: Sequence[int], targets: Sequence[int], weights: Sequence[float]) -> list[list[int]]:
@@ -97,14 +99,32 @@ def measure_paths(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     weights : ndarray of shape (G, G)
         Of edges; zero elsewhere.
     """
-    import networkx as nx
+    n_nodes, (first, second) = len(weights), np.nonzero(weights)
+    lengths = 1.0 / np.abs(weights[first, second])
+    distances = np.full(weights.shape, np.inf)
+    distances[first, second] = lengths
+    np.fill_diagonal(distances, 0.0)
+    for node in range(n_nodes):  # Floyd and Warshall's paths through one node after the other
+        np.minimum(distances, distances[:, node, None] + distances[node], out=distances)
 
-    sizes = np.abs(weights)
-    graph = nx.Graph()
-    graph.add_nodes_from(range(len(sizes)))
-    first, second = np.nonzero(np.triu(sizes, 1))
-    lengths = zip(first.tolist(), second.tolist(), (1.0 / sizes[first, second]).tolist(), strict=True)
-    graph.add_weighted_edges_from(lengths)
-    betweenness = nx.betweenness_centrality(graph, weight="weight", normalized=False)
-    closeness = nx.closeness_centrality(graph, distance="weight")
-    return tuple(np.array([found[node] for node in range(len(sizes))]) for found in (betweenness, closeness))  # type: ignore[return-value]
+    betweenness = np.zeros(n_nodes)
+    for source, own in enumerate(distances):
+        short = np.isfinite(own[first]) & (own[first] + lengths <= own[second] * (1.0 + _TIE))
+        before, after = first[short], second[short]
+        paths = _sum_steps(np.arange(n_nodes) == source, before, after)
+        ends = np.divide(1.0, paths, out=np.zeros(n_nodes), where=paths > 0.0)
+        passing = paths * (_sum_steps(ends, after, before) - ends)
+        betweenness += np.where(np.arange(n_nodes) == source, 0.0, passing / 2.0)  # both ways are counted
+
+    reached, totals = np.isfinite(distances).sum(axis=1) - 1.0, np.where(np.isfinite(distances), distances, 0.0).sum(1)
+    closeness = np.divide(reached * reached, totals * (n_nodes - 1.0), out=np.zeros(n_nodes), where=totals > 0.0)
+    return betweenness, closeness
+
+
+def _sum_steps(start: npt.ArrayLike, before: npt.NDArray[np.intp], after: npt.NDArray[np.intp]) -> FloatArray:
+    """Return the sum of what a start gives every node along all paths of steps, which have no circle."""
+    level: npt.NDArray[Any] = np.asarray(start, dtype=np.float64)
+    total: FloatArray = level.copy()
+    while (level := np.bincount(after, level[before], len(level))).any():
+        total += level
+    return total

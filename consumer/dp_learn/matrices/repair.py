@@ -34,7 +34,8 @@ BALANCE_EVERY = 5  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
 LEAST_SHARE = 0.01  # columns that the certificate leaves out count as this much of an average one in a change of units
 MOST_STEPS, ROUNDING = 100, 1e-15  # of Michelot's iteration
-ROUGH = 0.01  # a relative tolerance for which steps in single precision do; bounds are proven in double precision
+ROUGH = 0.01  # a relative tolerance for which steps in single precision do at first; bounds are in double precision
+SINGLE = 1e-6  # relative to the matrix: what steps in single precision can lower a negative eigenvalue to
 RESOLUTION = 1e-13  # eigenvalues below this are rounding, relative to the entries
 
 
@@ -228,13 +229,13 @@ def project_max_norm(
     bounded = bool(np.isfinite(allowance).all())
     h = s.copy()
     rounding = 10.0 * RESOLUTION * (1.0 + upper / floor)  # what is lost by drawing a singular matrix inside
-    rho, n_iter, next_change = 1.0 / s.shape[0], 0, FIRST_CHANGE_OF_UNITS
+    rho, n_iter, next_change, roughly = 1.0 / s.shape[0], 0, FIRST_CHANGE_OF_UNITS, rtol >= ROUGH
 
     while n_iter < max_iter and upper - lower > max(rtol * upper, rounding):
         n_iter += 1
         dual = size.excess(h, 1.0 / rho)
         box = h - dual
-        negative = negative_part(box - dual, roughly=rtol >= ROUGH)
+        negative = negative_part(box - dual, roughly=roughly)
         psd = box - dual + negative
 
         if n_iter % CHECK_EVERY == 0:
@@ -242,7 +243,11 @@ def project_max_norm(
             bound, norm = size.bound(z)
             if bound > lower:
                 certificate, lower = z / norm, bound
-            candidate = _draw_inside(box / size.outer, inside, floor)
+            first = box / size.outer
+            lacking = max(0.0, -smallest_eigenvalue(first)) + RESOLUTION
+            roughly = roughly and lacking > SINGLE * float(np.linalg.norm(first))
+            share = lacking / (lacking + floor)  # just enough of a definite matrix to be semidefinite
+            candidate = (1.0 - share) * first + share * inside
             distance = size.distance(candidate)
             if distance < upper:
                 matrix, upper = candidate, distance
@@ -294,11 +299,11 @@ class _Sizes:
         beyond = np.abs(moved) - self.allowance
         w = self.weights[self.costly]
         a, b = beyond[self.costly] * w, w * w
-        active = a > 0.0
-        width = 0.0
+        width, active = 0.0, a > 0.0
         if a[active].sum() > radius:
             for _ in range(MOST_STEPS):
-                wider = (float(a[active].sum()) - radius) / float(b[active].sum())
+                a, b = a[active], b[active]
+                wider = (float(a.sum()) - radius) / float(b.sum())
                 if wider <= width * (1.0 + ROUNDING):
                     break
                 width = wider
@@ -322,10 +327,3 @@ class _Sizes:
 def _beyond_rounding(change: FloatArray) -> FloatArray:
     """Return a change of entries of order one without what is but rounding, which must not decide on a step."""
     return np.where(np.abs(change) > RESOLUTION, change, 0.0)
-
-
-def _draw_inside(box: FloatArray, inside: FloatArray, floor: float) -> FloatArray:
-    """Mix in just enough of a positive definite matrix to be positive semidefinite."""
-    lacking = max(0.0, -smallest_eigenvalue(box)) + RESOLUTION
-    share = lacking / (lacking + floor)
-    return (1.0 - share) * box + share * inside

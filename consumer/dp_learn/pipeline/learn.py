@@ -17,7 +17,8 @@ from dp_learn.covariance.levels import describe_merged
 from dp_learn.covariance.sample import Sample, read_samples
 from dp_learn.covariance.sources import share_rows
 from dp_learn.covariance.standard_errors import typical_errors
-from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
+from dp_learn.glasso.feasibility import RTOL, smallest_group_alpha, smallest_solvable_alpha
+from dp_learn.glasso.problem import make_group_problem, make_groups
 from dp_learn.inference.edges import (
     EdgeInference,
     InferenceFit,
@@ -361,13 +362,11 @@ def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
         return smallest_solvable_alpha(
             fit.debiased, weights=fit.weights, penalize_diagonal=settings.penalize_diagonal, rtol=rtol
         )
-    from dp_learn.glasso.group_solving import smallest_group_alpha
-    from dp_learn.glasso.problem import make_groups
-
-    return smallest_group_alpha(
+    problem = make_group_problem(
         fit.debiased,
         fit.solution.alpha * _FAR_BELOW,
         make_groups(fit.nodes.labels, len(fit.debiased)),
         weights=fit.weights,
         penalize_diagonal=settings.penalize_diagonal,
     )
+    return smallest_group_alpha(problem)

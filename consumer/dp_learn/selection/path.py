@@ -5,7 +5,6 @@ A smaller alpha allows fewer dual matrices: where one alpha has no solution, no 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.glasso.problem import Groups, Problem, Solution, make_group_problem, make_groups, make_problem
+from dp_learn.glasso.problem import Solution, make_groups, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance, check_weights
 from dp_learn.matrices.labels import column_labels
@@ -111,11 +110,11 @@ def alpha_grid(
     if not 0.0 < ratio < 1.0:
         raise ParameterError("ratio", "in (0, 1)", ratio)
     s = check_covariance(matrix)
-    nodes = _blocks(groups, len(s), column_labels(matrix))
-    if nodes is None:
+    nodes = None if groups is None else make_groups(groups, len(s), column_labels(matrix))
+    if nodes is None or nodes.are_scalar:  # whose variances need not be positive
         w = check_weights(weights, s.shape[0], penalize_diagonal=False, columns=column_labels(matrix))
     else:
-        problem = make_group_problem(s, 1.0, nodes, weights=weights)
+        problem = make_problem(s, 1.0, weights=weights, groups=nodes)
         s, w = problem.norms(problem.covariance), problem.penalty
     penalised = w > 0.0
     largest = float((np.abs(s[penalised]) / w[penalised]).max(initial=0.0))
@@ -152,31 +151,21 @@ def solve_path(
         The alpha and its certified solution. None says that there is no solution at this alpha, or none that the
         solver could certify, and is the last item.
     """
-    solver, weights = options.get("solver", "cd"), options.get("weights")
-    penalize_diagonal = options.get("penalize_diagonal", True)
-    nodes = _blocks(options.get("groups"), len(matrix))
-    if nodes is None:
-        unit = make_problem(matrix, 1.0, weights=weights, penalize_diagonal=penalize_diagonal)
+    groups = options.get("groups")
+    unit = make_problem(
+        matrix,
+        1.0,
+        weights=options.get("weights"),
+        penalize_diagonal=options.get("penalize_diagonal", True),
+        groups=None if groups is None else make_groups(groups, len(matrix)),
+    )
     last: Solution | None = None
     for alpha in map(float, alphas):
-        if nodes is None:
-            problem = Problem(unit.covariance, alpha * unit.penalty, alpha)
-            last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=last)
-        else:
-            from dp_learn.glasso.group_solving import solve_groups
-
-            own = partial(solve_groups, weights=weights, penalize_diagonal=penalize_diagonal)
-            last = own(matrix, alpha, nodes, tol=tol, max_iter=max_iter, start=last)
+        last = solve(unit.at(alpha), solver=options.get("solver", "cd"), tol=tol, max_iter=max_iter, start=last)
         if last is None or not last.converged:
             yield alpha, None
             return
         yield alpha, last
-
-
-def _blocks(groups: ArrayLike | None, n_features: int, columns: Sequence[str] | None = None) -> Groups | None:
-    """Return the nodes, or None where every node is one column."""
-    nodes = None if groups is None else make_groups(groups, n_features, columns)
-    return None if nodes is None or nodes.are_scalar else nodes
 
 
 def check_path(alphas: Sequence[float] | FloatArray, patience: int | None = None) -> FloatArray:

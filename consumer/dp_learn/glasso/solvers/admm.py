@@ -19,10 +19,9 @@ import math
 
 import numpy as np
 
-from dp_learn.glasso.problem import Problem, Solution, Status
+from dp_learn.glasso.problem import Problem, Status
 from dp_learn.glasso.solvers.answers import Answer, Incumbent, Start
 from dp_learn.matrices.linalg import (
-    FEW,
     Anderson,
     FloatArray,
     balancing_factor,
@@ -37,10 +36,8 @@ PATIENCE, LITTLE = 1000, 0.9  # so many iterations must lower the gap by a tenth
 BALANCE_EVERY = 10  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations; blocks stay in those in which nodes are alike
 LARGEST = 1e12  # in units in which variances are one
-FEW_COLUMNS = 200  # of `FEW` nodes: with more, a path takes as long as compiling kernels
 CLOSE = 1e-13  # of a gap for each column, which tells the edges, where a few more iterations come to it
 SEARCH_ITER = 500  # for a feasible matrix, where there is no answer
-NAME = "admm"
 
 
 def solve_admm(form: Problem, start: Start, *, gap: float, max_iter: int) -> Answer:
@@ -137,43 +134,6 @@ def proximal_step(m: FloatArray, rho: float) -> FloatArray:
     return root @ root.T
 
 
-def is_few(n_nodes: int, n_features: int) -> bool:
-    """Return whether problems of so many nodes and columns are solved without compiled kernels."""
-    return n_nodes <= FEW and n_features <= FEW_COLUMNS
-
-
-def solve_few(problem: Problem, *, tol: float, max_iter: int, start: Start | None) -> Solution | None:
-    """Return the certified solution of a problem, all components at once, or None where none was found to exist.
-
-    Parameters
-    ----------
-    problem : Problem
-        Of any size.
-    tol, max_iter
-        As in `graphical_lasso`.
-    start : Start or None
-        An earlier dual and precision matrix.
-    """
-    if not (problem.variances > 0.0).all():
-        return None
-    gap = tol * problem.n_features
-    answer = solve_at_once(problem, start, gap=gap, max_iter=max_iter)
-    if answer is None:
-        return None
-    status = Status.OPTIMAL if answer.duality_gap <= gap else answer.status
-    return Solution(
-        answer.theta,
-        answer.w,
-        answer.objective,
-        answer.duality_gap,
-        answer.n_iter,
-        status,
-        problem.alpha,
-        NAME,
-        count_components(problem),
-    )
-
-
 def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter: int) -> Answer | None:
     """Return the answer of ADMM in units in which nodes are alike; None where no dual matrix was found definite."""
     scaled, units = problem.in_even_units()
@@ -195,17 +155,6 @@ def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter
     if best.w is None or best.theta is None or best.unbounded:
         return None
     return best.answer(n_iter, status).restored(units)
-
-
-def count_components(problem: Problem) -> int:
-    """Return the number of connected components of the graph with an edge wherever ``||S_gh|| > L_gh``."""
-    reached = problem.norms(problem.covariance) > problem.penalty
-    np.fill_diagonal(reached, True)
-    while True:  # twice as far every time
-        further = reached @ reached
-        if np.array_equal(further, reached):
-            return len({row.tobytes() for row in reached})
-        reached = further
 
 
 def _invert(form: Problem, *, gap: float) -> Answer | None:

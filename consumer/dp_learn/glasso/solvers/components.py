@@ -7,36 +7,35 @@ Hastie (2012), Exact covariance thresholding into connected components, JMLR 13.
 well, and for blocks: zeros between components are dual feasible.
 """
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_learn.glasso.problem import IndexArray, Problem, Solution, Status
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.glasso.solvers.answers import Answer, Start
+from dp_learn.matrices.linalg import FEW
 
 PACK = 100  # nodes
 _SEVERITY = list(Status)  # the worst component names the status of the whole
 
 
-class Method(Protocol):
-    """The signature of what solves a component."""
+def split_components(linked: npt.NDArray[np.bool_]) -> list[IndexArray]:
+    """Return the nodes of each connected component of a graph, given which two are linked, shape (G, G)."""
+    if len(linked) <= FEW:  # whose users do without scipy
+        linked = linked | np.eye(len(linked), dtype=bool)
+        while not np.array_equal(further := linked @ linked, linked):  # twice as far every time
+            linked = further
+        label = np.unique(linked.argmax(axis=1), return_inverse=True)[1]
+    else:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
-    def __call__(self, problem: Problem, start: Start | None, *, gap: float, max_iter: int) -> Answer | None:
-        """Return the answer, in the problem's units; None where there is none."""
-        ...
-
-
-def split_components(problem: Problem) -> list[IndexArray]:
-    """Return the nodes of each connected component of the solution's graph, or of a coarser one."""
-    from scipy.sparse import csr_array  # which few nodes do without
-    from scipy.sparse.csgraph import connected_components
-
-    linked = (problem.norms(problem.covariance) > problem.penalty).astype(np.int8)
-    n_components, label = connected_components(csr_array(linked), directed=False)
+        label = connected_components(csr_array(linked.astype(np.int8)), directed=False)[1].astype(np.intp)
     order = np.argsort(label, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(label, minlength=n_components))[:-1])
+    return np.split(order, np.cumsum(np.bincount(label))[:-1])
 
 
 def _packed(components: list[IndexArray]) -> Iterator[IndexArray]:
@@ -55,23 +54,30 @@ def _packed(components: list[IndexArray]) -> Iterator[IndexArray]:
 
 
 def solve_by_components(
-    problem: Problem, method: Method, name: str, *, tol: float, max_iter: int, start: Solution | None
+    problem: Problem,
+    method: Callable[..., Answer | None],
+    name: str,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
 ) -> Solution | None:
     """Solve a checked problem with settings that are checked; None where a component has no solution.
 
-    The name is that of the solver, where answers name none.
+    The method takes a problem and a `Start` or None, and by name a duality gap and the most iterations. The name is
+    that of the solver, where answers name none.
     """
-    variances = problem.variances
-    if not (variances > 0.0).all():
+    if not (problem.variances > 0.0).all():
         return None
-    components = split_components(problem)
+    components = split_components(problem.norms(problem.covariance) > problem.penalty)
+    parts = list(_packed(components))
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
     objective, gap, n_iter, status, used = 0.0, 0.0, 0, Status.OPTIMAL, set[str]()
 
     place: Any
-    for nodes in _packed(components):
+    for nodes in parts:
         part, place = problem, (slice(None), slice(None))
-        if len(components) > 1:  # copies of a large one take long
+        if len(parts) > 1:  # copies of a large one take long
             part, index = problem.restrict(nodes)
             place = np.ix_(index, index)
         first = None if start is None else Start(start.covariance[place], start.precision[place])
