@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.patheffects import withStroke
 
@@ -65,7 +64,7 @@ def draw_graph(axes: plt.Axes, edges: pd.DataFrame, colours: Colours) -> None:
     strength = edges["partial_correlation"].to_numpy()
     names = sorted({*edges["source"], *edges["target"]})
     ends = edges[["source", "target"]].map(names.index).to_numpy()
-    places = place_nodes(len(names), ends[np.argsort(-np.abs(strength))], aspect=1.5)
+    places = place_nodes(len(names), ends, strength)
 
     for (start, end), value in zip(places[ends], strength, strict=True):
         colour = positive if value > 0 else negative

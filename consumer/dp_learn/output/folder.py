@@ -147,12 +147,14 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
 def _write_all(result: Result, report: str | None, new: Path) -> None:
     """Write all files of a result."""
     if result.graph is not None:
-        from dp_learn.output.picture import lay_out  # Pillow, which the pass over the rows has no use for
+        from dp_learn.output.network import find_network  # what draws is slow to import
+        from dp_learn.output.picture import save_picture
 
         measures = None if result.learned is None else result.learned.measures
         write_graph(result.graph, measures, new)
-        title, drowned = title_of(result.summary, result.bundles), result.summary["drowned_columns"]
-        lay_out(result.graph, title, drowned, at_least=result.summary["at_least"]).save(new / "graph.png")
+        if (network := find_network(result)) is not None:
+            title = title_of(result.summary, result.bundles)
+            save_picture(network, new / "graph.png", title, result.summary["drowned_columns"])
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
     tables = dict(result.tables)

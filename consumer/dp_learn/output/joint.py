@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import counted, quote_name
@@ -15,6 +16,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import (
     describe_pair,
     describe_releases,
@@ -24,7 +26,9 @@ from dp_learn.output.comparison import (
 )
 from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
 from dp_learn.output.messages import describe_files
-from dp_learn.output.picture import lay_out
+from dp_learn.output.network import network_of, place_all
+from dp_learn.output.picture import save_picture
+from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.joint import Joint, Order
 
 PERIODS = "periods"
@@ -62,12 +66,31 @@ class JointResult:
         return [name.strip(".") or f"period {place}" for place, name in enumerate(name_releases(self.bundles), start=1)]
 
     @cached_property
+    def changes_of_pairs(self) -> npt.NDArray[np.int64]:
+        """The sign of what changed into each period, or in it from the others, shape (K, p, p); zero elsewhere."""
+        signs = np.zeros((len(self.found.graphs), len(self.found.nodes), len(self.found.nodes)), dtype=np.int64)
+        for one in self.found.claimed:
+            changed = self.found.changed(one)
+            ends = tuple(side[changed] for side in self.found.pairs)
+            for period in one.after:
+                signs[period][ends] = np.sign(one.difference[changed])
+        return signs
+
+    @cached_property
     def links(self) -> Pairs:
-        """The ends of all links of any period, strongest first."""
+        """The ends of all links of any period and of all pairs that changed, these first, the strongest first."""
         size = np.max([np.abs(graph.weights) for graph in self.found.graphs], axis=0)
-        ends = np.nonzero(np.triu(size, 1))
-        order = np.argsort(-size[ends], kind="stable")
+        changed = (self.changes_of_pairs != 0).any(axis=0)
+        ends = np.nonzero(np.triu((size != 0.0) | changed, 1))
+        order = np.argsort(-(size + 2.0 * changed)[ends], kind="stable")
         return ends[0][order], ends[1][order]
+
+    @cached_property
+    def places(self) -> FloatArray:
+        """Where columns are in the graphs of all periods, by the links of all, from -1 to 1 both ways."""
+        size = np.max([np.abs(graph.weights) for graph in self.found.graphs], axis=0)
+        linked = np.bincount(np.concatenate(self.links), minlength=len(size)) > 0
+        return place_all(np.column_stack(self.links), size[self.links], ~linked)
 
     def sides(self, one: Change) -> tuple[str, str]:
         """Return the names of the last period before a change and of the first one after it."""
@@ -89,8 +112,7 @@ class JointResult:
 
     def ends(self, side: int, pairs: Any) -> list[str]:
         """Return the names of one end of some pairs."""
-        changes = self.found.changes
-        return [] if changes is None else [self.found.nodes[place] for place in changes.pairs[side][pairs]]
+        return [self.found.nodes[place] for place in self.found.pairs[side][pairs]]
 
     def summary(self) -> dict[str, Any]:
         """Return the contents of summary.json."""
@@ -152,7 +174,8 @@ def write_joint(result: JointResult, target: Path, *, report: str | None) -> Non
             folder, title = new / PERIODS / name, f"{quote_name(name)}, of {len(found.graphs)} graphs learned together"
             folder.mkdir(parents=True)
             write_graph(graph, measures, folder)
-            lay_out(graph, title, list(found.left_out), result.links).save(folder / "graph.png")
+            network = network_of(graph, measures, at_least=AT_LEAST, given=result.places)
+            save_picture(network, folder / "graph.png", title, list(found.left_out))
             write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, None, folder)
         write_table(result.changes(), new / "changes.csv")
         write_end(entries, report, new)

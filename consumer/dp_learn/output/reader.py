@@ -97,7 +97,8 @@ def network(bundle: Bundle) -> Network:
         )
         for each in found.edges().to_dict("records")
     )
-    places = place_nodes(len(found.columns), np.array([link[:2] for link in links], dtype=np.int64).reshape(-1, 2))
+    ends = np.array([link[:2] for link in links], dtype=np.int64).reshape(-1, 2)
+    places = place_nodes(len(found.columns), ends, np.array([link.weight for link in links]))
     at = tuple((float(x), float(y)) if math.isfinite(x) else None for x, y in places)
     return Network(tuple(found.columns), at, links)
 

@@ -82,7 +82,6 @@ def summarize(
     """Return the summary of a graph; see `count_edges` for the last."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
-    nodes = None if fit.nodes.are_numbers else fit.nodes.levels.nodes
 
     return {
         **describe_origin(bundles, learned.sample.pooled),
@@ -91,7 +90,7 @@ def summarize(
         "drowned_columns": list(fit.drowned),
         "determined_columns": fit.nodes.columns.determined,
         "collinear_columns": list(learned.collinear),
-        "noise_share_of_variance": noise_shares(learned.sample.pooled, nodes),
+        "noise_share_of_variance": noise_shares(learned.sample.pooled, fit.nodes.levels.nodes),
         "contradictions": learned.contradictions,
         "smallest_eigenvalue": learned.smallest_eigenvalue,
         "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,

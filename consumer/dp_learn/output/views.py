@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import base64
 import html
-import tempfile
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-
 from dp_bundle import Bundle
 from dp_bundle.data.margins import Margin
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.page.colours import COMMUNITIES, shade
-from dp_learn.output.layout import place_nodes
-from dp_learn.output.picture import lay_out
+from dp_learn.output.network import network_of
 from dp_learn.output.summary import Result, read_histograms, summarize
 from dp_learn.pipeline import learn
 from dp_learn.pipeline.graph import AT_LEAST
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
-_STYLES = {"positive": "-", "negative": "--"}
-_WIDEST = 5.0  # points, of the strongest edge
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,16 +51,15 @@ class Learned(learn.Learned):
 
     def _repr_html_(self) -> str:
         """Return the picture of the graph and what it says, for a notebook."""
-        from dp_learn.output.page.network import find_network
         from dp_learn.output.page.plain_words import summarize_plainly
+        from dp_learn.output.picture import save_picture
 
-        found = self._result()
-        with tempfile.TemporaryDirectory() as folder:
-            picture = Path(folder) / "graph.png"
-            lay_out(self.estimate, self._title(), found.summary["drowned_columns"]).save(picture)
-            content = base64.b64encode(picture.read_bytes()).decode()
-        said = "".join(f"<p>{html.escape(text)}</p>" for text in summarize_plainly(found, find_network(found)))
-        return f'<img alt="{html.escape(self._title())}" src="data:image/png;base64,{content}">{said}'
+        found, title, content = self._result(), self._title(), io.BytesIO()
+        network = network_of(self.estimate, self.measures, at_least=AT_LEAST)
+        save_picture(network, content, title, found.summary["drowned_columns"])
+        said = "".join(f"<p>{html.escape(text)}</p>" for text in summarize_plainly(found, network))
+        picture = base64.b64encode(content.getvalue()).decode()
+        return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{picture}">{said}'
 
     def to_networkx(self) -> nx.Graph:
         """Return the graph for networkx: nodes by their names, and edges with their numbers.
@@ -92,7 +85,8 @@ class Learned(learn.Learned):
         """Draw the graph with matplotlib: nodes in the colours of their communities, which a legend names.
 
         Communities are columns that are linked among each other more than with others (Blondel et al., 2008), as on the
-        page. Lines are as wide as partial correlations are strong; negative ones are dashed.
+        page. Lines are as wide as partial correlations are strong; negative ones are dashed. For a paper,
+        ``learned.plot().figure.savefig("graph.pdf")`` writes PDF, and SVG in the same way.
 
         Parameters
         ----------
@@ -105,38 +99,12 @@ class Learned(learn.Learned):
         -------
         matplotlib Axes
         """
-        import matplotlib.pyplot as plt
+        from dp_learn.output.picture import draw_network, new_sheet
 
-        from dp_learn.output.page.network import find_network
-
-        if ax is None:
-            ax = plt.subplots(figsize=(7, 6), layout="constrained")[1]
-        network, columns = find_network(self._result(at_least)), self.estimate.columns
-        ax.set_axis_off()
-        if network is None or not len(network.sources):
-            ax.text(0.5, 0.5, "no edge is found", ha="center", va="center", transform=ax.transAxes)
-            return ax
-
-        places = place_nodes(len(columns), np.column_stack([network.sources, network.targets]))
-        strongest = float(np.abs(network.weights).max())
-        links = zip(network.sources, network.targets, network.weights, network.strong, strict=True)
-        for source, target, weight, strong in links:
-            colour = "positive" if weight >= 0 else "negative"
-            width, alpha = (0.5 + _WIDEST * abs(weight) / strongest, 0.75) if strong else (0.5, 0.4)
-            ends, style = places[[source, target]].T, _STYLES[colour]
-            ax.plot(*ends, style, color=shade(colour).light, lw=width, alpha=alpha, zorder=1)
-        for number, group in enumerate(network.communities):
-            colour = COMMUNITIES[number % len(COMMUNITIES)].light
-            label = f"community {number + 1}"
-            ax.scatter(places[group, 0], places[group, 1], s=160, color=colour, zorder=2, label=label)
-        for place, name in zip(places, columns, strict=True):
-            if np.isfinite(place).all():
-                ax.annotate(name, place, (0, 10), textcoords="offset points", ha="center", fontsize=9, zorder=3)
-        for sign, style in _STYLES.items():
-            ax.plot([], [], style, color=shade(sign).light, label=sign)
-        ax.legend(frameon=False, fontsize=8, loc="best")
-        ax.set_title(self._title())
-        return ax
+        network, title = network_of(self.estimate, self.measures, at_least=at_least), self._title()
+        axes = new_sheet(network, title, pyplot=True)[1] if ax is None else ax
+        draw_network(network, axes, title)
+        return axes
 
     def report(self, path: str | Path, *, at_least: float = AT_LEAST) -> Path:
         """Write the page that `dp-learn` writes as report.html; a file of that name is replaced.

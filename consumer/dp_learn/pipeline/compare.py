@@ -22,7 +22,7 @@ from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_colu
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample, read_samples
 from dp_learn.covariance.sources import require_each_once
-from dp_learn.covariance.standard_errors import null_standard_errors, rows_without_noise
+from dp_learn.covariance.standard_errors import rows_without_noise
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
@@ -31,7 +31,7 @@ from dp_learn.inference.edges import require_testable
 from dp_learn.inference.releases import Masks, Places, Release
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.pipeline.memory import require_learnable
-from dp_learn.pipeline.nodes import block_errors, block_weights, universal_alpha_of_nodes
+from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
 _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no solution
@@ -275,9 +275,7 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
     columns, left_out = _common_columns(samples, called)
     levels = samples[0].levels
     columns = without_determined(columns, [sample.pooled for sample in samples], levels)
-    own = [levels.nodes[place] for place in columns.kept]
-    names = tuple(dict.fromkeys(own))
-    labels = np.array([names.index(name) for name in own], dtype=np.intp)
+    names, labels = label_nodes(columns, levels)
     pooled = [keep_columns(sample.pooled, columns.kept) for sample in samples]
     nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
     return Together(pooled, nodes, left_out, called)
@@ -365,12 +363,8 @@ def fit_common_graph(
     EstimationError
         A release has no such fit.
     """
-    whitened = [each.units @ one.covariance @ each.units for each, one in zip(nodes, pooled, strict=True)]
-    are_numbers = nodes[0].are_numbers
-    errors = [
-        null_standard_errors(one) if are_numbers else block_errors(one, each)
-        for each, one in zip(nodes, pooled, strict=True)
-    ]
+    whitened = [each.rescale(one.covariance) for each, one in zip(nodes, pooled, strict=True)]
+    errors = [block_errors(one, each) for each, one in zip(nodes, pooled, strict=True)]
     shares = np.array([np.median(error) ** -2.0 for error in errors])
     shares /= shares.sum()
     mean = np.asarray(sum(share * matrix for share, matrix in zip(shares, whitened, strict=True)))
@@ -389,7 +383,7 @@ def fit_common_graph(
                 "has no fit without a penalty, so that errors of differences are not known; nearly collinear columns "
                 "or strong noise do that: ask for releases without such columns, or with less noise"
             )
-        fits.append(np.where(spread, each.units @ fitted.precision @ each.units, 0.0))
+        fits.append(np.where(spread, each.rescale(fitted.precision), 0.0))
     return edges, fits, errors
 
 

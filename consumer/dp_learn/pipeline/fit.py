@@ -38,12 +38,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns, without_determined
 from dp_learn.covariance.sample import Sample, Split, effective_rows
-from dp_learn.covariance.standard_errors import (
-    CHANCE_EDGES,
-    chance_alpha,
-    mechanism_entry_variances,
-    null_standard_errors,
-)
+from dp_learn.covariance.standard_errors import CHANCE_EDGES
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.glasso.problem import IndexArray, Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
@@ -55,7 +50,7 @@ from dp_learn.matrices.labels import align_numbers, column_labels
 from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
-from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, start_of_tests
+from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, label_nodes, start_of_tests
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
 from dp_learn.selection.criteria import cross_validate, select_ebic, select_stars, stars_subsample_share
 from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
@@ -107,7 +102,7 @@ def fit_again(sample: Sample, nodes: Nodes, settings: Settings) -> Fit:
         A variance is not positive.
     """
     nodes = replace(nodes, columns=replace(nodes.columns, kept=np.arange(len(nodes.labels))))
-    debiased, units = _rescale(sample.pooled, nodes.labels, settings.scale if nodes.are_numbers else None)
+    debiased, units = _rescale(sample.pooled, nodes.labels, settings.scale)
     return fit_nodes(sample, replace(nodes, units=units), sample.pooled, debiased, settings)
 
 
@@ -167,21 +162,16 @@ def _lay_out(
     columns = choose_node_columns(sample.pooled, sample.location, levels)
     columns = without_determined(columns, [sample.pooled], levels) if leave_out else columns
     pooled = keep_columns(sample.pooled, columns.kept)
-    names, labels = pooled.columns, np.arange(len(pooled.columns))
-    if levels.blocks:
-        names = tuple(dict.fromkeys(levels.nodes[place] for place in columns.kept))
-        labels = np.array([names.index(levels.nodes[place]) for place in columns.kept], dtype=np.intp)
-    debiased, units = _rescale(pooled, labels, None if levels.blocks else settings.scale)
+    names, labels = label_nodes(columns, levels)
+    debiased, units = _rescale(pooled, labels, settings.scale)
     return Nodes(names, labels, units, columns, levels), pooled, debiased
 
 
-def _rescale(pooled: PooledCovariance, labels: IndexArray, scale: str | None) -> tuple[FloatArray, FloatArray]:
-    """Return the covariance on the scale of the penalty, and the units that lead to it; None is of nodes of blocks."""
-    if scale is None:
-        return whiten_nodes(pooled.covariance, labels)
-    unit = pooled.deviations if scale == "correlation" else np.ones(len(labels))
-    units = np.outer(unit, unit)
-    return pooled.covariance / units, units
+def _rescale(pooled: PooledCovariance, labels: IndexArray, scale: str) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance on the scale of the penalty, and the matrix that leads to it."""
+    if scale == "covariance":
+        return pooled.covariance, np.eye(len(labels))
+    return whiten_nodes(pooled.covariance, labels)
 
 
 def _require_settings_of_nodes(settings: Settings) -> None:
@@ -208,15 +198,7 @@ def _weights(
 
     if chosen == Weights.EQUAL:
         return chosen, None
-    if nodes.are_numbers:
-        errors = _null_errors(pooled, nodes)
-        return chosen, errors / median_above_diagonal(errors)
     return chosen, block_weights(block_errors(pooled, nodes), nodes.sizes)
-
-
-def _null_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
-    """Return the errors of the entries between unrelated numbers, on the scale of the penalty."""
-    return null_standard_errors(pooled) * nodes.rescale(np.outer(pooled.deviations, pooled.deviations))
 
 
 def _select(
@@ -247,12 +229,7 @@ def _select(
         return select_one_stage(matrix, pooled, nodes, alphas, weights, problem)
 
     if isinstance(path, int):
-        smallest = (
-            chance_alpha(_null_errors(pooled, nodes), weights)
-            if nodes.are_numbers
-            else chance_alpha_of_nodes(block_errors(pooled, nodes), nodes.sizes, weights)
-        )
-        alphas = end_path(alphas, smallest)
+        alphas = end_path(alphas, chance_alpha_of_nodes(block_errors(pooled, nodes), nodes, weights))
     return select_ebic(
         matrix,
         lambda theta: effective_rows(pooled, nodes.rescale(theta)),
@@ -302,11 +279,7 @@ def _refit(
 
 def noise_error(pooled: PooledCovariance, nodes: Nodes) -> float:
     """Return the noise's part of the median standard error of a correlation, or of a block's entry, that is zero."""
-    if nodes.are_numbers:
-        variances = mechanism_entry_variances(pooled)
-    else:
-        entries = np.outer(nodes.sizes, nodes.sizes)
-        variances = block_errors(pooled, nodes) ** 2 / entries - pooled.sampling_factor
+    variances = block_errors(pooled, nodes) ** 2 / np.outer(nodes.sizes, nodes.sizes) - pooled.sampling_factor
     return math.sqrt(max(median_above_diagonal(variances), 0.0))
 
 
@@ -397,17 +370,9 @@ def select_one_stage(
     options: PathOptions,
 ) -> Selection:
     """Choose alpha on a path that ends where chance would make more than a tenth of it; errors as of `select_ebic`."""
-    if nodes.are_numbers:
-        errors = null_standard_errors(pooled)
-        sizes = np.abs(matrix) / (1.0 if weights is None else weights)
-        smallest = _alpha_at_chance_share(sizes, lambda number: chance_alpha(errors, weights, number))
-    else:
-        of_blocks = block_errors(pooled, nodes)
-        equal = np.sqrt(np.outer(nodes.sizes, nodes.sizes))
-        sizes = _block_norms(matrix, nodes) / (equal if weights is None else weights)
-        smallest = _alpha_at_chance_share(
-            sizes, lambda number: chance_alpha_of_nodes(of_blocks, nodes.sizes, weights, number)
-        )
+    errors, equal = block_errors(pooled, nodes), np.sqrt(np.outer(nodes.sizes, nodes.sizes))
+    sizes = _block_norms(matrix, nodes) / (equal if weights is None else weights)
+    smallest = _alpha_at_chance_share(sizes, lambda number: chance_alpha_of_nodes(errors, nodes, weights, number))
     alphas = end_path(alphas, smallest)
     chosen = select_ebic(
         matrix, effective_rows(pooled), alphas, gamma=0.0, patience=PATIENCE, why_last=AT_CHANCE_SHARE, **options

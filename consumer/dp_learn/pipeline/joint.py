@@ -36,7 +36,7 @@ from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.joint import joint_graphical_lasso, refit_jointly
 from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.inference.changes import Change, Changes, compare_pooled, find_changes
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.releases import Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, logdet, median_above_diagonal
@@ -138,6 +138,11 @@ class Joint:
     def claimed(self) -> list[Change]:
         """The change points, or without an order the periods that differ from the others."""
         return [] if self.changes is None else self.changes.found
+
+    @property
+    def pairs(self) -> Pairs:
+        """The ends of all pairs, in the order of the numbers of changes."""
+        return np.triu_indices(len(self.nodes), 1)
 
     def changed(self, one: Change) -> npt.NDArray[np.intp]:
         """Return the pairs that are found to change, at the false discovery rate, surest first."""

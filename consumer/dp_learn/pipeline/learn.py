@@ -194,8 +194,8 @@ def learn_sample(
         notes += measured.notes
 
     nodes = fit.nodes
-    names = () if nodes.are_numbers else [nodes.names[label] for label in nodes.labels]
-    collinear, sentences = describe_collinearity(fit.pooled, names, None if nodes.are_numbers else nodes.units)
+    names, root = [nodes.names[label] for label in nodes.labels], None if nodes.are_numbers else nodes.units
+    collinear, sentences = describe_collinearity(fit.pooled, names, root)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
         estimate=graph,

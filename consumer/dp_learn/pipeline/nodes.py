@@ -34,8 +34,15 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, NoSolutionError
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.standard_errors import CHANCE_EDGES, form_variances, mechanism_entry_variances
+from dp_learn.covariance.standard_errors import (
+    CHANCE_EDGES,
+    chance_alpha,
+    form_variances,
+    mechanism_entry_variances,
+    null_standard_errors,
+)
 from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.edges import (
@@ -60,12 +67,21 @@ _LEAST = 1e-3  # of the variance, that of the values that there are
 _TOO_LITTLE = "too little information is left for tests: the debiased matrix is too indefinite"
 
 
+def label_nodes(columns: NodeColumns, levels: Levels) -> tuple[tuple[str, ...], npt.NDArray[np.intp]]:
+    """Return the names of the nodes that kept columns stand for, in their order, and the node of each column."""
+    own = [levels.nodes[place] for place in columns.kept]
+    number_of = {name: number for number, name in enumerate(dict.fromkeys(own))}
+    return tuple(number_of), np.array([number_of[name] for name in own], dtype=np.intp)
+
+
 def block_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
     """Return the root of the expected squared norm of every whitened block of unrelated nodes, shape (G, G).
 
     Sampling adds one over the number of rows for every entry. What noise of variance v_ij on an entry adds is
-    ``sum_ij (R_g^2)_.i v_ij (R_h^2)_.j``.
+    ``sum_ij (R_g^2)_.i v_ij (R_h^2)_.j``. Of numbers alone they are `null_standard_errors` on the scale of the penalty.
     """
+    if nodes.are_numbers:
+        return null_standard_errors(pooled) * nodes.rescale(np.outer(pooled.deviations, pooled.deviations))
     sizes = nodes.sizes.astype(float)
     squares = np.zeros((len(nodes.names), len(nodes.labels)))
     np.add.at(squares, nodes.labels, nodes.units**2)
@@ -106,15 +122,18 @@ def universal_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp]) ->
 
 
 def chance_alpha_of_nodes(
-    errors: FloatArray, sizes: npt.NDArray[np.intp], weights: FloatArray | None, n_edges: float = CHANCE_EDGES
+    errors: FloatArray, nodes: Nodes, weights: FloatArray | None, n_edges: float = CHANCE_EDGES
 ) -> float:
     """Return the alpha at which chance is expected to make a fifth of an edge, or so many, among unrelated nodes.
 
     The squared norm of a block of k entries is taken for its mean over k times a chi-squared number with k degrees of
-    freedom. See `chance_alpha`.
+    freedom. See `chance_alpha`, which it is for numbers alone.
     """
+    if nodes.are_numbers:
+        return chance_alpha(errors, weights, n_edges)
     from scipy import special
 
+    sizes = nodes.sizes
     upper = np.triu_indices(len(sizes), 1)
     degrees = np.outer(sizes, sizes)[upper].astype(float)
     each = errors[upper] / np.sqrt(degrees)  # of one entry
@@ -214,7 +233,7 @@ def start_of_tests(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -
     EstimationError
         There is none.
     """
-    alpha = chance_alpha_of_nodes(block_errors(pooled, nodes), nodes.sizes, None)
+    alpha = chance_alpha_of_nodes(block_errors(pooled, nodes), nodes, None)
     try:
         chosen = graphical_lasso(matrix, alpha, groups=nodes.labels)
     except NoSolutionError as error:

@@ -115,7 +115,7 @@ class Nodes:
     labels : ndarray of int, shape (n_kept,)
         The node of each kept column.
     units : ndarray of shape (n_kept, n_kept)
-        Of numbers, what a covariance is divided by; of categories, the matrix R that whitens within nodes, R S R.
+        R, which leads to the scale of the penalty, R S R: there a node's own block of correlations is the identity.
     columns : NodeColumns
         How the kept columns were chosen.
     levels : Levels
@@ -130,7 +130,7 @@ class Nodes:
 
     @property
     def are_numbers(self) -> bool:
-        """True for a table without categories: every node is one column, and there are faster ways to everything."""
+        """True for a table without categories: every node is one column, which has a sign, and a solver of its own."""
         return not self.levels.blocks
 
     @property
@@ -140,23 +140,18 @@ class Nodes:
 
     def rescale(self, matrix: FloatArray) -> FloatArray:
         """Return a covariance on the scale of the penalty, or a precision matrix from there in data units."""
-        rescaled: FloatArray = matrix / self.units if self.are_numbers else self.units @ matrix @ self.units
-        return rescaled
+        return self.units @ matrix @ self.units
 
     def in_data_units(self, precision: FloatArray) -> FloatArray:
         """Return a sparse precision matrix in data units, zero where nodes have no edge."""
-        rescaled = self.rescale(precision)
-        return rescaled if self.are_numbers else np.where(self.spread(self.linked(precision)), rescaled, 0.0)
+        return np.where(self.spread(self.linked(precision)), self.rescale(precision), 0.0)
 
     def spread(self, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return pairs of nodes, shape (G, G), as pairs of their columns."""
-        spread: npt.NDArray[np.bool_] = pairs if self.are_numbers else pairs[np.ix_(self.labels, self.labels)]
-        return spread
+        return pairs[np.ix_(self.labels, self.labels)]
 
     def linked(self, precision: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which pairs of nodes have an edge, shape (G, G)."""
-        if self.are_numbers:
-            return np.asarray(precision != 0.0)
         linked = np.zeros((len(self.names), len(self.names)), dtype=bool)
         rows, columns = np.nonzero(precision)
         linked[self.labels[rows], self.labels[columns]] = True

@@ -185,8 +185,7 @@ def _draw_graphs(result: ComparisonResult) -> list[Figure]:
     if not len(drawn):
         return []
     drawn = drawn[np.argsort(-(size[drawn] + 2.0 * differs[drawn]), kind="stable")][:MOST_LINKS]
-    by_size = drawn[np.argsort(-size[drawn], kind="stable")]
-    places = place_nodes(len(found.nodes), np.column_stack([sources[by_size], targets[by_size]]))
+    places = place_nodes(len(found.nodes), np.column_stack([sources[drawn], targets[drawn]]), size[drawn])
     strongest = float(size[drawn].max())
     figures = []
     for place, name in enumerate(result.names[:MOST_GRAPHS]):

@@ -13,10 +13,10 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import describe_left_out, spell_p
 from dp_learn.output.joint import JointResult, kind_of_change, spell_range, summarize_changes
-from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import empty_source
@@ -27,7 +27,6 @@ MOST_LINKS, MOST_CHARTS = 600, 300
 _HEIGHT, _LOW_HEIGHT = 560, 230
 _Z = 1.96
 _WIDTH, _TALL, _MARGIN = 150.0, 46.0, 4.0  # of a small chart
-Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -49,34 +48,16 @@ class _Links:
     result: JointResult
 
     @cached_property
-    def pairs(self) -> tuple[Places, Places]:
-        """The ends of all links of any period and of all pairs that changed, the changed ones first."""
-        graphs = self.result.found.graphs
-        upper = np.triu_indices(len(self.result.found.nodes), 1)
-        linked = np.any([graph.adjacency[upper] for graph in graphs], axis=0) | (self._changes != 0).any(axis=0)
-        size = np.max([np.abs(graph.weights[upper]) for graph in graphs], axis=0)
-        order = np.flatnonzero(linked)
-        ranked = order[np.argsort(-(size + 2.0 * (self._changes != 0).any(axis=0))[order], kind="stable")][:MOST_LINKS]
-        return upper[0][ranked], upper[1][ranked]
-
-    @cached_property
-    def _changes(self) -> npt.NDArray[np.int64]:
-        """The sign of what changed into each period, or in it from the others, for all pairs; zero elsewhere."""
-        found = self.result.found
-        signs = np.zeros((len(found.graphs), len(found.nodes) * (len(found.nodes) - 1) // 2), dtype=np.int64)
-        for one in found.claimed:
-            changed = found.changed(one)
-            for period in one.after:
-                signs[period, changed] = np.sign(one.difference[changed])
-        return signs
+    def pairs(self) -> Pairs:
+        """The ends of the links that are drawn, those of pairs that changed first."""
+        first, second = self.result.links
+        return first[:MOST_LINKS], second[:MOST_LINKS]
 
     @cached_property
     def kinds(self) -> npt.NDArray[np.int64]:
-        """The same for the links that are drawn, shape (K, n_links)."""
+        """The sign of what changed into each period, shape (K, n_links)."""
         first, second = self.pairs
-        p = len(self.result.found.nodes)
-        places: npt.NDArray[np.int64] = self._changes[:, first * p - first * (first + 1) // 2 + second - first - 1]
-        return places
+        return self.result.changes_of_pairs[:, first, second]
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -112,7 +93,7 @@ def make_joint_page(result: JointResult, command: str) -> str:
     """
     found, links = result.found, _Links(result)
     drawn = len(links.pairs[0])
-    figures = [_draw_graph(result, links), _draw_link(result, links)] if drawn else []
+    figures = [_draw_graph(result), _draw_link(result, links)] if drawn else []
     if found.changes is not None:
         figures.append(_draw_evidence(result))
     values: dict[str, Any] = {
@@ -148,7 +129,7 @@ def _explain(result: JointResult) -> list[str]:
 
 def _data(result: JointResult, links: _Links) -> dict[str, Any]:
     """Return what the page's script draws from."""
-    places = _places(result, links)
+    places = np.nan_to_num(result.places)
     first, second = links.pairs
     estimates = links.estimates
     ends = {"x0": places[first, 0], "y0": places[first, 1], "x1": places[second, 0], "y1": places[second, 1]}
@@ -169,17 +150,12 @@ def _rounded(values: Any) -> Any:
     return np.round(np.nan_to_num(np.asarray(values, dtype=float)), 4).tolist()
 
 
-def _places(result: JointResult, links: _Links) -> FloatArray:
-    by_size = np.argsort(-np.abs(links.weights).max(axis=0), kind="stable")
-    return place_nodes(len(result.found.nodes), np.column_stack([side[by_size] for side in links.pairs]))
-
-
-def _draw_graph(result: JointResult, links: _Links) -> Figure:
+def _draw_graph(result: JointResult) -> Figure:
     """Return the figure that the slider changes, which begins with the first period."""
     plot = graph_plot(_HEIGHT)
     source = empty_source("joint-links", "x0 y0 x1 y1 kind width dash ends value")
     draw_links(plot, source, "node", [("", "<b>@ends</b>"), ("", "@value")])
-    add_nodes(plot, result.found.nodes, _places(result, links))
+    add_nodes(plot, result.found.nodes, result.places)
     since = "since the last change point" if result.found.order is Order.TIME else "than in the others"
     caption = (
         "Each line is a link of the joint graph, wider where it is stronger and dashed where it is negative. Blue ones "

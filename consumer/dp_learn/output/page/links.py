@@ -19,7 +19,7 @@ from dp_bundle.manifest.sources import NO_VALUE
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
-from dp_learn.output.page.network import Network
+from dp_learn.output.network import Network
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import VALUE, GraphEstimate, take_rows
 

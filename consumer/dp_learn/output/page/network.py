@@ -1,135 +1,17 @@
-"""The links that a page draws: between which columns, how strong, how sure; and the communities that they make.
+"""The graph as a figure for a browser; the script graph.js fills it, and answers to the reader."""
 
-The graph as a figure for a browser; the script graph.js fills it, and answers to the reader.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
-from dp_learn.inference.networks import find_communities
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.layout import place_nodes
-from dp_learn.output.summary import Result
-from dp_learn.pipeline.graph import is_strong
-
-MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn
-_TESTS = ("evidence", "desparsified", "ci_low", "ci_high", "q_value")
-Places = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """The strongest links of a result.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns that the estimate is about.
-    sources, targets : ndarray of int, shape (n_edges,)
-        The positions of the ends of every link that is drawn, strongest first.
-    weights : ndarray of shape (n_edges,)
-        Their strengths, with signs.
-    measure : str
-        What these are: "partial correlation" or "correlation".
-    degrees : ndarray of int, shape (n_features,)
-        The number of all links of every column.
-    unsigned : ndarray of bool, shape (n_edges,)
-        Whether the strength of a link has no sign, as an end of it is a category.
-    tests : dict of str to ndarray
-        Evidence, interval and q-value of the links that are drawn, by their names in edges.csv.
-    numbers : ndarray of shape (n_features,) or None
-        The community of every column, from 1 on, where it is known from all links rather than those that are drawn.
-    at_least : float
-        The strength of strong links, from which on lines are wide; see `is_strong`.
-    """
-
-    columns: tuple[str, ...]
-    sources: Places
-    targets: Places
-    weights: FloatArray
-    measure: str
-    degrees: Places
-    unsigned: npt.NDArray[np.bool_]
-    tests: dict[str, FloatArray] = field(default_factory=dict)
-    numbers: FloatArray | None = None
-    at_least: float = 0.0
-
-    @property
-    def n_edges(self) -> int:
-        """The number of all links."""
-        return int(self.degrees.sum()) // 2
-
-    @property
-    def strong(self) -> npt.NDArray[np.bool_]:
-        """A mask of the links that are drawn as strong ones."""
-        return is_strong(self.weights, self.at_least)
-
-    @cached_property
-    def drawn(self) -> npt.NDArray[np.bool_]:
-        """A mask of the columns at the ends of links that are drawn."""
-        return np.bincount(np.concatenate([self.sources, self.targets]), minlength=len(self.columns)) > 0
-
-    @cached_property
-    def communities(self) -> list[list[int]]:
-        """The columns that are linked among each other more than with others, largest group first."""
-        if self.numbers is not None:
-            places = np.where(self.drawn, self.numbers, np.nan)
-            groups = [np.flatnonzero(places == number).tolist() for number in np.unique(places[self.drawn])]
-            return sorted(groups, key=lambda group: (-len(group), group))
-        return find_communities(self.sources.tolist(), self.targets.tolist(), np.abs(self.weights).tolist())
-
-
-def find_network(found: Result) -> Network | None:
-    """Return the links of a result, or None if it has none to speak of, as a regression."""
-    edges: Any = found.tables.get("edges.csv")
-    columns: Sequence[str] = found.summary.get("columns", ())
-    measure, categories = "correlation", frozenset[str]()
-    if (graph := found.graph) is not None:
-        edges, columns, measure = graph.edge_columns, graph.columns, "partial_correlation"
-        categories = graph.categories
-    elif edges is None:
-        return None
-
-    weights = np.asarray(edges[measure], dtype=float)
-    places = {name: place for place, name in enumerate(columns)}
-    ends = np.array([[places[name] for name in edges[end]] for end in ("source", "target")], dtype=np.int64)
-    kept = _few(np.argsort(-np.abs(weights), kind="stable"), *ends.reshape(2, -1).tolist())
-    degrees = np.bincount(ends.ravel(), minlength=len(columns))
-    tests = {name: np.asarray(edges[name])[kept] for name in _TESTS if name in edges}
-    first, second = ends[:, kept]
-    unsigned = np.any(np.isin(ends[:, kept], [places[name] for name in categories]), axis=0)
-    measures = None if found.learned is None else found.learned.measures
-    numbers = None if measures is None else np.asarray(measures.columns["community"])
-    label, at_least = measure.replace("_", " "), found.summary.get("at_least", 0.0)
-    return Network(tuple(columns), first, second, weights[kept], label, degrees, unsigned, tests, numbers, at_least)
-
-
-def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:
-    """Return the first links of an order that are between few enough columns."""
-    seen: set[int] = set()
-    kept = []
-    for link in order.tolist():
-        more = {sources[link], targets[link]} - seen
-        if len(seen) + len(more) <= MOST_NODES:
-            seen |= more
-            kept.append(link)
-            if len(kept) == MOST_EDGES:
-                break
-    return np.array(kept, dtype=np.int64)
-
+from dp_learn.output.network import MOST_UNLINKED, Network
 
 _HEIGHT, _LOW, _FEW = 620, 320, 4  # pixels; the second for so few columns
-_ASPECT = 1.5  # of the figure on a screen
-_MOST_UNLINKED, _IN_ROW, _ROW = 60, 20, 0.1  # columns without a link that are drawn, in how many rows how far apart
 _AT_FIRST = 250  # links that are shown before the reader asks for more
 _LONGEST_NAME = 28
 
@@ -189,7 +71,7 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
     noise : dict of str to float, optional
         The share of noise in each published variance, by the column's name.
     """
-    places, hidden = _places(network)
+    places = np.nan_to_num(network.places)
     group = np.full(len(network.columns), -1)
     for number, members in enumerate(network.communities):
         group[members] = number % len(COMMUNITIES)
@@ -199,7 +81,7 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
         "labels": [figure_text(name, _LONGEST_NAME) for name in network.columns],
         "x": _short(places[:, 0]),
         "y": _short(places[:, 1]),
-        "hidden": hidden,
+        "hidden": np.flatnonzero(np.isnan(network.places[:, 0])).tolist(),
         "community": group.tolist(),
         "noise": None if noise is None else _short(np.array([noise[name] for name in network.columns])),
         "degrees": network.degrees.tolist(),
@@ -212,25 +94,6 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
     }
 
 
-def _places(network: Network) -> tuple[FloatArray, list[int]]:
-    """Return where the columns are drawn, from -1 to 1, and those that are not drawn.
-
-    Columns without a link stand in rows at the bottom.
-    """
-    drawn = np.flatnonzero(network.degrees == 0)[:_MOST_UNLINKED]
-    n_rows = -(-len(drawn) // _IN_ROW)
-    bottom = -1.0 + _ROW * n_rows
-    places = place_nodes(len(network.columns), np.column_stack([network.sources, network.targets]), aspect=_ASPECT)
-    places[:, 1] = bottom + (1.0 - bottom) * (places[:, 1] + 1.0) / 2.0
-
-    for index, place in enumerate(drawn.tolist()):
-        row, column = divmod(index, _IN_ROW)
-        in_row = min(_IN_ROW, len(drawn) - _IN_ROW * row)
-        places[place] = 2.0 * (column + 0.5) / in_row - 1.0, bottom - _ROW * (row + 1.0)
-    hidden = np.flatnonzero(np.isnan(places[:, 0]))
-    return np.nan_to_num(places), hidden.tolist()
-
-
 def _short(values: FloatArray) -> list[float | None]:
     """Return numbers with five digits, which is what a reader sees of them."""
     return [None if np.isnan(value) else float(f"{value:.5g}") for value in values.tolist()]
@@ -241,7 +104,7 @@ def _caption(network: Network) -> str:
     few = f" Only {n_drawn:,} of the strongest, among {int(network.drawn.sum())} columns, can be shown."
     strongest = f" At first the strongest {_AT_FIRST} are shown." if n_drawn > _AT_FIRST else ""
     strongest += "" if network.n_edges == n_drawn else few
-    hidden = int(np.count_nonzero(network.degrees == 0)) - _MOST_UNLINKED
+    hidden = int(np.count_nonzero(network.degrees == 0)) - MOST_UNLINKED
     if hidden > 0:
         more = counted(hidden, "more column")
         strongest += f" {more} without a link {'is' if hidden == 1 else 'are'} not drawn."

@@ -11,7 +11,7 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import number
 from dp_learn.output.messages import has_sure_sign, judged_by
-from dp_learn.output.page.network import Network
+from dp_learn.output.network import Network
 from dp_learn.output.summary import Result
 
 _PREDICTED = {

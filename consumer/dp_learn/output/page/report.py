@@ -22,6 +22,7 @@ from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
 from dp_bundle.portals.histograms import draw_margins
 from dp_learn.output.messages import describe_notes
+from dp_learn.output.network import find_network
 from dp_learn.output.page import curves
 from dp_learn.output.page.curves import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import (
@@ -32,7 +33,7 @@ from dp_learn.output.page.links import (
     loadings_table,
     nodes_table,
 )
-from dp_learn.output.page.network import draw_network, find_network, network_data
+from dp_learn.output.page.network import draw_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.summary import Result
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dp_learn.output.page.network import MOST_EDGES, Network, draw_network, find_network, network_data
+from dp_learn.output.network import MOST_EDGES, Network, find_network
+from dp_learn.output.page.network import draw_network, network_data
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate
 
