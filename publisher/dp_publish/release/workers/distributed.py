@@ -164,9 +164,9 @@ class ClusterJob:
 
     def _raw_rows(self) -> RowRanges:
         """Return all rows of the table by their numbers."""
-        ranges = self._table.ranges
-        assert ranges is not None  # noqa: S101  of what one process need not read
-        return ranges().raw
+        rows = self._table.stored
+        assert rows is not None  # noqa: S101  of what one process need not read
+        return rows
 
     def _split_tasks(self) -> list[SplitTask]:
         """Return a task for each split of the table, which is described, and its entities capped, the first time."""

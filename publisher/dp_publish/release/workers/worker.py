@@ -46,8 +46,7 @@ from dp_publish.data.contribution_cap import (
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import WrittenSource
 from dp_publish.data.missing import RowReport, drop_missing, find_complete
-from dp_publish.data.table import coded, open_table
-from dp_publish.data.typed import TypedRanges
+from dp_publish.data.table import Table, coded, open_table
 from dp_publish.release.parts import RowRange
 from dp_publish.release.workers.cluster import changed_there, create_staged, is_here, read_staged
 from dp_publish.rows.mechanism import add_noise
@@ -149,14 +148,14 @@ class StagedTable:
         self._bits = -1, b""
 
     @property
-    def ranges(self) -> TypedRanges:
-        """The raw rows by their numbers."""
-        return _open_ranges(self._job, json.dumps(self.description._replace(edges=[])))
+    def raw(self) -> Table:
+        """All rows."""
+        return _open_table(self._job, json.dumps(self.description._replace(edges=[])))
 
     def read(self, kinds: dict[str, str], start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield those raw rows of a range that are kept."""
-        ranges = replace(self.ranges, keep=self.find_kept if self._kept else None)
-        yield from ranges.read(kinds, batch_rows(len(kinds)), start, stop)
+        table = replace(self.raw, keep=self.find_kept if self._kept else None)
+        yield from table.read(kinds, batch_rows(len(kinds)), start, stop)
 
     def find_kept(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return which raw rows of a range are kept."""
@@ -176,14 +175,11 @@ class StagedTable:
 
 
 @lru_cache(_OPENED)
-def _open_ranges(_job: str, description: str) -> TypedRanges:
-    """Return the rows of a job's table, whose files a worker looks at once for all of its tasks."""
+def _open_table(_job: str, description: str) -> Table:
+    """Return a job's table, whose files a worker looks at once for all of its tasks."""
     told = TableDescription(*json.loads(description))
     sources = [WrittenSource.model_validate_json(each) for each in told.coded]
-    table = coded(open_table(told.source, Dialect(decimal=told.decimal)), sources, told.signs)
-    ranges = table.ranges
-    assert ranges is not None  # noqa: S101  of what one process need not read
-    return ranges()
+    return coded(open_table(told.source, Dialect(decimal=told.decimal)), sources, told.signs)
 
 
 def stage_list(store: Store, job: str, name: str, digests: Sequence[object]) -> str:
@@ -201,7 +197,7 @@ def count_split(task: SplitTask) -> list[str]:
     """Count the rows of each entity in a split, stage the counts, and return their digests, one for each bucket."""
     store, table, (start, stop) = _open(task, "")
     entity, n_buckets = table.description.entity or "", table.description.n_buckets
-    counts = count_entities(table.ranges.read({entity: "text"}, batch_rows(1), start, stop), entity).sort_by(NAME)
+    counts = count_entities(table.raw.read({entity: "text"}, batch_rows(1), start, stop), entity).sort_by(NAME)
     buckets = np.zeros(len(counts), dtype=np.int64)
     if n_buckets > 1:
         names = (name for batch in counts.column(NAME).cast(pa.binary()).chunks for name in batch.to_pylist())
@@ -253,7 +249,7 @@ def keep_split(task: SplitTask) -> str:
         _from_bytes(read_staged(store, _quotas_name(task.job, bucket), sha256), task.place)
         for bucket, sha256 in enumerate(digests)
     ]
-    batches = table.ranges.read({entity: "text"}, batch_rows(1), start, stop)
+    batches = table.raw.read({entity: "text"}, batch_rows(1), start, stop)
     kept = find_kept(batches, pa.concat_tables(quotas))
     return create_staged(store, _kept_name(task.job, task.place), kept)
 
@@ -283,7 +279,7 @@ def count_published(task: SplitTask, *, kinds: dict[str, str], columns: Sequence
         edges = range(start, stop, _GRAIN)
         return [int(table.find_kept(first, min(stop, first + _GRAIN)).sum()) for first in edges]
     position = start
-    for batch in table.ranges.read(kinds, batch_rows(len(kinds)), start, stop):
+    for batch in table.raw.read(kinds, batch_rows(len(kinds)), start, stop):
         keep = table.find_kept(position, position + batch.num_rows) & find_complete(batch, columns)
         grains = (position - start + np.flatnonzero(keep)) // _GRAIN
         counts += np.bincount(grains, minlength=len(counts))
@@ -430,7 +426,7 @@ def _rows_of(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, without those that are not published."""
     if task.raw is None:
-        yield from table.ranges.read(kinds, batch_rows(len(columns)), task.wanted.start, task.wanted.stop)
+        yield from table.raw.read(kinds, batch_rows(len(columns)), task.wanted.start, task.wanted.stop)
         return
     n_before, n_left = task.raw.n_before, task.wanted.stop - task.wanted.start
     for batch in table.read(kinds, task.raw.start, task.raw.stop):
