@@ -121,7 +121,8 @@ def read_numbers(words: pa.Array, written: Written) -> Read:
     written : Written
         How their column is written.
     """
-    words = pc.if_else(pc.equal(words, ""), None, words)
+    blank = pc.equal(words, "")
+    words = pc.if_else(blank, None, words) if pc.any(blank, min_count=0).as_py() else words
     has_points = written.decimal == "." or (written.has_points and not written.decimal)
     try:
         numbers = pc.cast(words if has_points else pc.replace_substring(words, ".", ","), pa.float64())
@@ -223,6 +224,9 @@ def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) 
 
 def is_lost(words: pa.Array) -> pa.Array:
     """Return which words hold what is not in the file's encoding."""
+    letters = words.buffers()[2]
+    if letters is None or _LOST.encode() not in letters.to_pybytes():  # which takes far less time than to look at each
+        return pa.repeat(False, len(words))
     return pc.match_substring(words, _LOST)
 
 

@@ -94,7 +94,7 @@ class Cells:
                 if coded is None:
                     cells = decoded(_side(batch.column(stored), kind))
                     values, fits = _typed(cells, stored, kind, written)
-                    arrays = [values] if source is None else _with_gaps(values, source)
+                    arrays = [values] if source is None else _published(values, source)
                 else:
                     cells = decoded(_side(batch.column(stored), AS_IT_IS))
                     arrays, fits = encode(cells, coded, written.missing)
@@ -152,18 +152,16 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
     SchemaError
         The values are of another type.
     """
-    words, kind, fits = values, KINDS[source.kind], None
+    encode_typed = KINDS[source.kind].encode
     try:
         if _format(source) and pa.types.is_integer(values.type):
-            words = values = pc.cast(values, pa.string())
-        if is_text(values.type):
-            words = read_words(values, source.levels, missing)
-        if source.levels:
-            codes, fits = _codes(words, source)
-            return _indicators(codes, source) if source.has_level_columns else _with_gaps(codes, source), fits
-        if kind.encode is not None and is_text(words.type):
-            words, fits = read_moments(words, _format(source), local=kind.name == "date")
-        return _with_gaps(words if kind.encode is None else kind.encode(words), source), fits
+            values = pc.cast(values, pa.string())
+        if not (source.levels or is_text(values.type)):
+            return _published(values if encode_typed is None else encode_typed(values), source), None
+        coded = values.dictionary_encode()  # every value once
+        read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
+        numbers, fits = (each.take(coded.indices) for each in read)
+        return _published(numbers, source), pc.fill_null(fits, True)
     except Exception:  # which quotes the value, whatever it is
         said = _fault_of_source(source, pa.array([], pa.string()))
         raise SchemaError(f"column {source.name!r} has a value that {said}") from None
@@ -192,19 +190,22 @@ def _format(source: Source) -> str:
     return source.format if isinstance(source, WrittenSource) else ""
 
 
-def _codes(values: pa.Array, source: Source) -> Read:
+def _moments(words: pa.Array, source: Source, missing: Sequence[str]) -> Read:
+    """Return the numbers of dates or times, and null where there is none."""
+    kind = KINDS[source.kind]
+    read = read_moments(read_words(words, (), missing), _format(source), local=kind.name == "date")
+    return read._replace(values=read.values if kind.encode is None else kind.encode(read.values))
+
+
+def _codes(values: pa.Array, source: Source, missing: Sequence[str]) -> Read:
     """Return the places of levels, from 0; a whole number is the level listed as such, however it is written."""
-    words, levels = _as_words(values), pa.array(source.levels, pa.string())
-    codes = pc.index_in(words, levels, skip_nulls=True)
-    fits = None
-    if codes.null_count > words.null_count:
-        codes = pc.coalesce(codes, pc.index_in(without_point(words), without_point(levels), skip_nulls=True))
-        fits = pc.or_(pc.is_valid(codes), pc.is_null(words))
-        if source.other is not None:
-            codes, fits = pc.if_else(fits, codes, pa.scalar(source.levels.index(source.other), codes.type)), None
-    if words.null_count and source.gaps is not None:
-        codes = pc.if_else(pc.is_null(words), pa.scalar(source.levels.index(source.gaps), codes.type), codes)
-    return Read(pc.cast(codes, pa.int64()), fits)
+    words = read_words(values, source.levels, missing) if is_text(values.type) else _as_words(values)
+    levels = pa.array(source.levels, pa.string())
+    spelled = pc.index_in(without_point(words), without_point(levels), skip_nulls=True)
+    codes, gaps = pc.coalesce(pc.index_in(words, levels, skip_nulls=True), spelled), pc.is_null(words)
+    if source.other is not None:
+        codes = pc.if_else(gaps, None, pc.fill_null(codes, source.levels.index(source.other)))
+    return Read(pc.cast(codes, pa.int64()), pc.or_(gaps, pc.is_valid(codes)))
 
 
 def _as_words(values: pa.Array) -> pa.Array:
@@ -218,16 +219,14 @@ def _as_words(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.string()), words)
 
 
-def _indicators(codes: pa.Array, source: Source) -> list[pa.Array]:
-    """Return one column for each level: 1 where it is the cell's, else 0."""
-    return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(len(source.levels))]
-
-
-def _with_gaps(numbers: pa.Array, source: Source) -> list[pa.Array]:
-    """Return the numbers, and, where gaps are published, a column that is 1 where there is none and 0 elsewhere."""
-    if not source.has_gap_column:
-        return [numbers]
-    return [numbers, pc.cast(pc.is_null(numbers, nan_is_null=True), pa.float64())]
+def _published(numbers: pa.Array, source: Source) -> list[pa.Array]:
+    """Return the columns of a source: its numbers, with its gaps if these are published, or one for each level."""
+    if source.gaps is not None:
+        numbers = pc.fill_null(numbers, source.levels.index(source.gaps))
+    if source.has_level_columns:
+        return [pc.cast(pc.equal(numbers, level), pa.int64()) for level in range(len(source.levels))]
+    gaps = [pc.cast(pc.is_null(numbers, nan_is_null=True), pa.float64())] if source.has_gap_column else []
+    return [numbers, *gaps]
 
 
 Keep = Callable[[int, int], NDArray[np.bool_]]  # returns which rows of a range are kept
