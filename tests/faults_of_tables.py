@@ -83,8 +83,8 @@ def _dates_from_the_earliest(patch: pytest.MonkeyPatch) -> None:
 def _ranked_among_those_seen(patch: pytest.MonkeyPatch) -> None:
     honest = typed._codes
 
-    def codes(values: pa.Array, source: Any) -> Any:
-        found = honest(values, source)
+    def codes(values: pa.Array, source: Any, missing: Any) -> Any:
+        found = honest(values, source, missing)
         if source.kind != "ordered":
             return found
         seen = pc.unique(found.values.drop_null())

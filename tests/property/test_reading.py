@@ -23,9 +23,10 @@ import pytest
 
 from dp_publish.data import cells, dates, frames, row_ranges
 from dp_publish.data.dialect import Dialect
+from dp_publish.data.kinds import WrittenSource
 from dp_publish.data.table import open_table
-from dp_publish.data.typed import UnfitError
-from dp_publish.discovery.looks import Look, converter
+from dp_publish.data.typed import Cells, UnfitError
+from dp_publish.discovery.looks import Look, read_answers, written_as
 
 WORDS = [
     *("", "NA", "n/a", "-", "?", "nan", "None", r"\N", "#DIV/0!", "inf", "-Inf", "Infinity", "yes", "No", "TRUE", "t"),
@@ -105,6 +106,16 @@ DECLARED = {"continuous": "read_numbers", "integer": "read_integers"}
 KINDS = (*DECLARED, Look.WORD, Look.POINT, Look.TRUTH, Look.TIME, Look.DATE)
 
 
+def found(words: pa.Array, look: Look) -> pa.Array:
+    """Return what cells are once their column was found to be of a look, as they are published."""
+    if look is Look.WORD:
+        return read_answers(words, ())
+    kinds = {Look.TIME: "time", Look.DATE: "date"}
+    sources = [WrittenSource(name="v", kind=kinds[look], columns=("v",))] if look in kinds else []
+    read = Cells(sources=sources, own={"v": written_as(look, ".", ())}).read
+    return read(pa.record_batch({"v": words}), {"v": "continuous"}).column(0)
+
+
 def meanings(column: list[str], route: str, folder: Path, kinds: Sequence[Any] = KINDS) -> dict[Any, list[Any]]:
     """Return what cells that came by a route are, by kinds that are declared and found: of those what fits, too."""
     table = open_table(ROUTES[route](column, folder), Dialect(decimal=".") if route != "folders" else None)
@@ -114,7 +125,7 @@ def meanings(column: list[str], route: str, folder: Path, kinds: Sequence[Any] =
     read: dict[Any, list[Any]] = {}
     for kind in kinds:
         if isinstance(kind, Look):
-            read[kind] = converter(kind, ".", ())(words).to_pylist()
+            read[kind] = found(words, kind).to_pylist()
         else:
             values, fits = getattr(cells, DECLARED[kind])(words, replace(table.cells.written, decimal="."))
             read[kind] = [*zip(map(repr, values.to_pylist()), fits.to_pylist(), strict=True)]
@@ -150,17 +161,17 @@ def test_no_cell_decides_what_another_means(n_pairs: int, tmp_path: Path) -> Non
     assert not find_moved(n_pairs, n_pairs, tmp_path)
 
 
-def all_or_none(words: pa.Array, written: cells.Written, signs: Any = ()) -> cells.Read:
+def all_or_none(words: pa.Array, written: cells.Written) -> cells.Read:
     """Cast a batch if all of it can be cast; else infinite numbers are none."""
-    values, fits = REAL["numbers"](words, written, signs)
+    values, fits = REAL["numbers"](words, written)
     clean = all(re.fullmatch(r"[+-]?(?:[\d.]+|inf)|", each or "") for each in words.to_pylist())
     return cells.Read(values if clean else pc.if_else(pc.is_finite(values), values, None), fits)
 
 
-def first_mark(words: pa.Array, written: cells.Written, signs: Any = ()) -> cells.Read:
+def first_mark(words: pa.Array, written: cells.Written) -> cells.Read:
     """Take the decimal mark from the cells."""
     comma = any(re.fullmatch(r"\d+,\d{1,2}", each or "") for each in words.to_pylist())
-    return REAL["numbers"](words, cells.Written(",") if comma else written, signs)
+    return REAL["numbers"](words, replace(written, decimal=",") if comma else written)
 
 
 def _one_unit(words: pa.Array, form: str = "", *, local: bool = False) -> cells.Read:
@@ -193,9 +204,9 @@ REAL = {
     "folders": row_ranges.open_parquet,
 }
 FAULTS: dict[str, tuple[list[str], Any]] = {
-    "all or none": (["data.cells.read_numbers", "discovery.looks.read_numbers"], all_or_none),
-    "first mark": (["data.cells.read_numbers", "discovery.looks.read_numbers"], first_mark),
-    "one unit": (["discovery.looks.read_moments"], _one_unit),
+    "all or none": (["data.cells.read_numbers", "data.typed.read_numbers"], all_or_none),
+    "first mark": (["data.cells.read_numbers", "data.typed.read_numbers"], first_mark),
+    "one unit": (["data.typed.read_moments"], _one_unit),
     "blank lines are none": (["data.text_file._filled"], lambda lines, _: lines),
     "blank rows are none": (
         ["data.spreadsheet._to_the_last"],

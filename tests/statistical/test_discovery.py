@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from tests.property.test_reading import all_or_none, first_mark
 
 from dp_publish import Policy
 from dp_publish.covariance.two_rounds import steps
+from dp_publish.data import typed
 from dp_publish.data.table import Table, open_table
-from dp_publish.discovery import finding, levels, looks
+from dp_publish.discovery import finding, levels
 from dp_publish.discovery.finding import Told, decide, discover
+from dp_publish.policy.columns import resolve
 from dp_publish.policy.model import Sought
 from dp_publish.policy.open_columns import find_candidates
 from dp_publish.sampling.keystream import insecure_keystream
@@ -96,8 +99,9 @@ class Opened:
     def values(self, told: Told) -> list[list[str]]:
         """Return the values of every column and row, once their kinds are known."""
         found = decide(self.table, self.policy, self.found, told)
-        kinds = dict.fromkeys([name for name in self.frame if name not in found.left_out], "raw")
-        columns = next(found.table.read(kinds, 1000)).columns if kinds else []
+        table, policy = resolve(found.table, found.policy)
+        kinds = {name: "continuous" for name in table.types if not policy.column(name).drop}
+        columns = next(table.read(kinds, 1000)).columns if kinds else []
         return [list(map(str, column.to_pylist())) for column in columns]
 
 
@@ -214,27 +218,25 @@ def _one_column_of_levels(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cap_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(finding, "_row_mu", lambda policy: policy.privacy.strength.mu)
+    patch.setattr(finding.Steps, "row_mu", property(lambda steps: steps.policy.privacy.strength.mu))
 
 
 def _rows_forgotten_in_levels(patch: pytest.MonkeyPatch) -> None:
-    honest = finding._levels_step
-    patch.setattr(finding, "_levels_step", lambda *rest: levels.NoisyLevels(honest(*rest).mu, honest(*rest).n_columns))
+    honest = finding.Steps.levels
+    patch.setattr(finding.Steps, "levels", lambda *rest: replace(honest(*rest), max_rows=1))
 
 
 def _spent_twice(patch: pytest.MonkeyPatch) -> None:
-    honest = finding._shares
-    patch.setattr(
-        finding, "_shares", lambda *rest: type(honest(*rest))(honest(*rest).counts, honest(*rest).levels, 1.0)
-    )
+    honest = finding.Steps.shares
+    patch.setattr(finding.Steps, "shares", lambda *rest: replace(honest(*rest), rest=1.0))
 
 
 def _infinite_by_batch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(looks, "read_numbers", all_or_none)
+    patch.setattr(typed, "read_numbers", all_or_none)
 
 
 def _mark_by_batch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(looks, "read_numbers", first_mark)
+    patch.setattr(typed, "read_numbers", first_mark)
 
 
 @pytest.mark.slow

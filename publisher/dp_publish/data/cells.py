@@ -9,7 +9,8 @@ take for finite ones goes through the rule.
 import enum
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -103,14 +104,20 @@ class Written:
         Whether a point is a decimal mark in that case, as where commas separate the cells.
     missing : tuple of str
         Words for no value, besides the usual ones; a number among them means every way to write it.
-    signs : dict of str to str
-        The sign of money, percent or a unit that numbers of a column may have.
+    signs : tuple of str
+        What may stand before a number of a column or behind it: signs of money or percent, or a unit.
+    is_found : bool
+        Whether a column's kind was found by noisy counts: then what does not fit is a gap, and is not refused.
+    are_truths : bool
+        Whether the numbers 0 and 1 alone fit.
     """
 
     decimal: str = ""
     has_points: bool = True
     missing: tuple[str, ...] = ()
-    signs: dict[str, str] | None = None
+    signs: tuple[str, ...] = ()
+    is_found: bool = False
+    are_truths: bool = False
 
 
 class Read(NamedTuple):
@@ -120,7 +127,7 @@ class Read(NamedTuple):
     fits: pa.Array
 
 
-def read_numbers(words: pa.Array, written: Written, signs: Sequence[str] = ()) -> Read:
+def read_numbers(words: pa.Array, written: Written) -> Read:
     """Return the numbers that cells are; an infinite one is a number.
 
     Parameters
@@ -128,11 +135,10 @@ def read_numbers(words: pa.Array, written: Written, signs: Sequence[str] = ()) -
     words : pyarrow.Array of string
         As they are written; a null is a gap.
     written : Written
-        How their table is written.
-    signs : sequence of str
-        What may stand before a number or behind it.
+        How their column is written.
     """
-    words = pc.if_else(pc.equal(words, ""), None, words)
+    blank = pc.equal(words, "")
+    words = pc.if_else(blank, None, words) if pc.any(blank, min_count=0).as_py() else words
     has_points = written.decimal == "." or (written.has_points and not written.decimal)
     try:
         numbers = pc.cast(words if has_points else pc.replace_substring(words, ".", ","), pa.float64())
@@ -145,19 +151,23 @@ def read_numbers(words: pa.Array, written: Written, signs: Sequence[str] = ()) -
     fits = plain
     if not pc.all(plain, min_count=0).as_py():
         others = pc.if_else(plain, None, words).dictionary_encode()
-        found, fits = (each.take(others.indices) for each in _numbers(others.dictionary, written, signs))
+        found, fits = (each.take(others.indices) for each in _numbers(others.dictionary, written))
         numbers, fits = pc.if_else(plain, numbers, found), pc.fill_null(pc.or_(plain, fits), True)
-    codes = pa.array([*missing_numbers(written.missing, written.decimal)], pa.float64())
-    return Read(pc.if_else(pc.is_in(numbers, value_set=codes), None, numbers) if len(codes) else numbers, fits)
+    if codes := missing_numbers(written.missing, written.decimal):
+        numbers = pc.if_else(pc.is_in(numbers, value_set=pa.array([*codes])), None, numbers)
+    if not written.are_truths:
+        return Read(numbers, fits)
+    odd = pc.and_not(pc.is_valid(numbers), pc.is_in(numbers, value_set=pa.array([0.0, 1.0])))
+    return Read(pc.if_else(odd, None, numbers), pc.and_not(fits, odd))
 
 
-def _numbers(words: pa.Array, written: Written, signs: Sequence[str]) -> Read:
+def _numbers(words: pa.Array, written: Written) -> Read:
     """Return what each of several words is as a number, by the rule."""
     cells = trim(words)
     gaps = is_gap(cells, written.missing)
     numbers = _by_marks(cells, written)
-    if signs:  # of what is no number with them
-        either = "|".join(map(re.escape, sorted(signs, key=len, reverse=True)))
+    if written.signs:  # of what is no number with them
+        either = "|".join(map(re.escape, sorted(written.signs, key=len, reverse=True)))
         bare = pc.replace_substring_regex(cells, rf"^(?:{either})[{BLANKS}]?|[{BLANKS}]?(?:{either})$", "")
         numbers = pc.coalesce(numbers, _by_marks(bare, written))
 
@@ -189,9 +199,9 @@ def _with_mark(cells: pa.Array, decimal: str) -> pa.Array:
     return pc.cast(cells, pa.float64())
 
 
-def read_integers(words: pa.Array, written: Written, signs: Sequence[str] = ()) -> Read:
+def read_integers(words: pa.Array, written: Written) -> Read:
     """Return the whole numbers that cells are, exactly; a fraction does not fit, and 3.0 is whole."""
-    read = read_numbers(words, written, signs)
+    read = read_numbers(words, written)
     small = pc.less(pc.abs(read.values), _EXACT)
     whole = pc.and_(small, pc.equal(pc.floor(read.values), read.values))
     fits = pc.and_(read.fits, pc.fill_null(whole, True))
@@ -207,13 +217,6 @@ def read_integers(words: pa.Array, written: Written, signs: Sequence[str] = ()) 
 def _integer(word: str) -> int | None:
     number = int(word) if re.fullmatch(r"[+-]?\d{1,19}", word, re.ASCII) else 2**63
     return number if -(2**63) <= number < 2**63 else None
-
-
-def read_truths(words: pa.Array, written: Written) -> Read:
-    """Return 1 for yes and true and 0 for no and false; another number does not fit."""
-    values, fits = read_numbers(words, written)
-    odd = pc.and_not(pc.is_valid(values), pc.is_in(values, value_set=pa.array([0.0, 1.0])))
-    return Read(pc.if_else(odd, None, values), pc.and_not(fits, odd))
 
 
 def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) -> pa.Array:
@@ -237,6 +240,9 @@ def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) 
 
 def is_lost(words: pa.Array) -> pa.Array:
     """Return which words hold what is not in the file's encoding."""
+    letters = words.buffers()[2]
+    if letters is None or _LOST.encode() not in letters.to_pybytes():  # which takes far less time than to look at each
+        return pa.repeat(False, len(words))
     return pc.match_substring(words, _LOST)
 
 
@@ -250,14 +256,15 @@ def is_gap(words: pa.Array, missing: Sequence[str]) -> pa.Array:
     gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
     if missing:
         gaps = pc.or_(gaps, pc.is_in(words, value_set=pa.array([word.strip() for word in missing])))
-        codes = pa.array([*missing_numbers(missing, ".")], pa.float64())
+        codes = pa.array([*missing_numbers(tuple(missing), ".")], pa.float64())
         gaps = pc.or_(gaps, pc.is_in(_with_mark(words, "."), value_set=codes))
     return gaps
 
 
-def missing_numbers(missing: Collection[str], decimal: str) -> frozenset[float]:
+@lru_cache
+def missing_numbers(missing: tuple[str, ...], decimal: str) -> frozenset[float]:
     """Return the numbers among the words that mean a missing value: -999 is meant by -999.00 as well."""
-    found = _with_mark(pa.array([word.strip() for word in missing], pa.string()), decimal or ".")
+    found = _with_mark(pa.array([*map(str.strip, missing)], pa.string()), decimal or ".")
     return frozenset(found.drop_null().to_pylist())
 
 
@@ -278,30 +285,29 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
     return next((said for said, pattern in _RECORD.items() if pattern.fullmatch(bare)), None)
 
 
-def fault_of(word: str, written: Written, signs: Sequence[str] = ()) -> str:
+def fault_of(word: str, written: Written) -> str:
     """Return what is wrong with a cell that is no number, or no whole one, and what to do."""
     bare = word.strip()
-    cell = pa.array([bare])
-
-    def number(written: Written, signs: Sequence[str]) -> float | None:
-        found: float | None = read_numbers(cell, written, signs).values[0].as_py()
-        return found
-
     if _LOST in bare:
         return Fault.ENCODING.said
     if _DATE.fullmatch(bare):
         return Fault.DATE.said
     if _TIME_OF_DAY.fullmatch(bare):
         return Fault.TIME_OF_DAY.said
-    if (found := number(written, signs)) is not None:
-        return (Fault.FRACTION if abs(found) < _EXACT else Fault.LARGE).said
-    by_point, by_comma = (number(Written(mark), signs) is not None for mark in ".,")
+    if (number := _number_of(bare, written)) is not None:
+        return (Fault.FRACTION if abs(number) < _EXACT else Fault.LARGE).said
+    by_point, by_comma = (_number_of(bare, replace(written, decimal=mark)) is not None for mark in ".,")
     if by_point or by_comma:
         return (Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL).said
     for sign in SIGNS:
-        if any(number(Written(mark), [sign]) is not None for mark in ".,"):
+        if any(_number_of(bare, Written(mark, signs=(sign,))) is not None for mark in ".,"):
             return (
                 f'has the sign {sign}: {BY_POLICY}set unit = "{sign}" for its column if its numbers are in that, '
                 "or remove the sign"
             )
     return (Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).said
+
+
+def _number_of(cell: str, written: Written) -> float | None:
+    number: float | None = read_numbers(pa.array([cell]), written).values[0].as_py()
+    return number

@@ -100,10 +100,8 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
     if not form:
         with contextlib.suppress(pa.ArrowInvalid):  # some cell is none, or has a zone or more decimals
             return Read(pc.cast(words, _US), pa.array(np.ones(len(words), dtype=bool)))
-    coded = words.dictionary_encode()
-    moments, fits = _microseconds(coded.dictionary, form, local=local)
-    found = pa.array(moments, mask=~fits).cast(_US).take(coded.indices)
-    return Read(found, pc.fill_null(pa.array(fits).take(coded.indices), True))
+    moments, fits = _microseconds(words, form, local=local)
+    return Read(pa.array(moments, mask=~fits).cast(_US), pc.or_(pa.array(fits), pc.is_null(words)))
 
 
 def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -208,3 +208,9 @@ KINDS = {
         ),
     )
 }
+
+
+def stored_kind(declared: ColumnType) -> str | None:
+    """Return what a policy calls a column of dates, times or durations by its type; None of any other."""
+    kind = KINDS.get(declared.value)
+    return None if kind is None or kind.stored_as is None else kind.said_as or kind.name

@@ -44,7 +44,7 @@ from dp_publish.data.row_ranges import (
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
-from dp_publish.data.typed import Cells, Keep, TypedRanges, UnfitError, kept_rows, schema_errors
+from dp_publish.data.typed import Cells, Keep, UnfitError, kept_rows, schema_errors
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -133,8 +133,10 @@ class Table:
             table = replace(self, batches=lambda names, rows: iter([head.select(names).slice(0, rows)]))
         return next(table.read(kinds, rows), None)
 
-    def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield record batches of at most `rows` rows.
+    def read(
+        self, kinds: dict[str, str], rows: int, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield record batches of at most `rows` rows: of all, or of those from `start` to before `stop`.
 
         Parameters
         ----------
@@ -142,22 +144,30 @@ class Table:
             The columns in their order, each "continuous", "integer", "text" or "raw": float64, int64, strings, or in
             whatever type it has; nulls are kept.
         rows : int
+        start, stop : int, optional
+            Of a table that is `stored`.
 
         Raises
         ------
         CellError
             The lines and the columns of cells that are not what their kinds say.
         SchemaError
-            The table cannot be read to its end, or has such cells, and no lines.
+            The table cannot be read to its end, has fewer rows by now, or has such cells, and no lines.
         """
-        n_read = 0
-        for batch in self.batches([*self.cells.stored(kinds)], rows):
+        names = self.cells.stored(kinds)
+        if stop is None or self.stored is None:
+            batches = self.batches(names, rows)
+        else:
+            batches = self.stored.read(names, rows, start, stop)
+        for batch in batches:
             try:
-                (typed,) = self.cells.read([batch], kinds)
+                typed = self.cells.read(batch, kinds)
             except UnfitError as error:
-                raise self._placed([(n_read + place, name, said) for place, name, said in error.faults]) from None
-            yield kept_rows(typed, self.keep, n_read)
-            n_read += batch.num_rows
+                raise self._placed([(start + place, name, said) for place, name, said in error.faults]) from None
+            yield kept_rows(typed, self.keep, start)
+            start += batch.num_rows
+        if stop not in (None, start):
+            raise table_changed()
 
     def lost(self, names: Collection[str]) -> list[SchemaError]:
         """Return what is wrong with columns of a text file that have cells in another encoding than it."""
@@ -174,11 +184,6 @@ class Table:
         if {said for *_, said in faults} == {Fault.ENCODING.said}:
             error.entry = "table.encoding"
         return error
-
-    @property
-    def ranges(self) -> Callable[[], TypedRanges] | None:
-        """What returns any range of the rows as `read` would."""
-        return None if self.stored is None else partial(TypedRanges, self.stored, self.cells, self.keep)
 
     def count_rows(self) -> int:
         """Return the number of rows.
@@ -238,7 +243,6 @@ def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, s
     signs : dict of str to str, optional
         The signs that numbers of columns may have: their units.
     """
-    written = replace(table.cells.written, signs=dict(signs)) if signs else table.cells.written
     by_name = {source.name: source for source in sources}
     types: dict[str, ColumnType] = {}
     for name, declared in table.types.items():
@@ -246,7 +250,8 @@ def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, s
         number = ColumnType.INTEGER if source is not None and source.is_whole else ColumnType.CONTINUOUS
         types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
-    cells = replace(table.cells, written=written, sources=(*table.cells.sources, *sources))
+    written = {name: replace(table.cells.written, signs=(sign,)) for name, sign in (signs or {}).items()}
+    cells = replace(table.cells, sources=(*table.cells.sources, *sources), own=written | {**table.cells.own})
     return replace(table, types=types, cells=cells, booleans=table.booleans - {*by_name})
 
 

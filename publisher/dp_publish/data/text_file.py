@@ -37,10 +37,8 @@ _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _CHUNK = 2**20
 _HEAD_ROWS, _HEAD_CELLS = 20, 2**20
 _SAMPLE_CELLS = 2**24
-_SURVEYED = 2**16  # rows at a time
 _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
-_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
 @dataclass
@@ -100,7 +98,7 @@ class TextFile:
         found = Survey(pa.record_batch({name: pa.array([], pa.string()) for name in names}))
         fits = len(names) * MOST_LOOKED <= _SAMPLE_CELLS
         kept: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
-        for batch in self.read(names, _SURVEYED):
+        for batch in self.read(names, _BLOCK):
             if not found.n_rows:
                 found.head = batch.slice(0, max(_HEAD_ROWS, _HEAD_CELLS // len(names)))
             for name, words in zip(names, batch.columns, strict=True):
@@ -133,20 +131,20 @@ class TextFile:
             raise self._damaged() from None
 
     def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        layout, convert = (
-            self.layout,
-            pacsv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, _RAW)),
+        layout, scan, types = self.layout, self._scan, dict.fromkeys(names, _RAW)
+        convert = pacsv.ConvertOptions(
+            include_columns=names, column_types=types, null_values=[""], strings_can_be_null=True
         )
         options = pacsv.ReadOptions(
             block_size=_BLOCK,
             use_threads=False,
-            encoding="utf8" if self._scan.has_blank_lines or layout.encoding == "utf-8-sig" else layout.encoding,
+            encoding="utf8" if scan.has_blank_lines or layout.encoding == "utf-8-sig" else layout.encoding,
             column_names=None if layout.has_header else list(layout.written),
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
         try:
             path = self.path
-            if self._scan.has_blank_lines:
+            if scan.has_blank_lines:
                 stream = pa.PythonFile(_Filled(path, layout), "r")
             else:
                 source = pa.PythonFile(open_remote(path), "r") if isinstance(path, RemotePath) else str(path)
@@ -181,7 +179,8 @@ class TextFile:
                             raise endless_blank(self.path)
                         bare = end + chunk
                         bare = bare.translate(None, b"\0") if b"\0" in chunk else bare  # as UTF-16 has zeros
-                        has_blank_lines = has_blank_lines or any(each in bare for each in _BLANK_LINES)
+                        bare = bare.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in bare else bare
+                        has_blank_lines = has_blank_lines or b"\n\n" in bare
                     end = chunk[-7:]
             return _Scan(self._find_open_line() if n_quotes % 2 else None, has_blank_lines)
         except (OSError, EOFError, zlib.error):

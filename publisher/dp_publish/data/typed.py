@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +32,7 @@ from dp_publish.data.cells import (
 )
 from dp_publish.data.dates import advise_format, describe_dates, is_iso, read_moments
 from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
-from dp_publish.data.row_ranges import RowRanges, table_changed
+from dp_publish.data.row_ranges import table_changed
 
 _LEAVE_COLUMN_OUT = Phrase("set drop = true for the column in the policy", "leave the column out")
 _IN_SECTION = Phrase("in the column's section of the policy, ", "")
@@ -60,29 +59,25 @@ class Cells:
     sources : sequence of Source
         The columns that are no numbers, or are published as more; they have different names, and no published column
         in common.
-    found : dict of str to callable
-        What makes values of words in columns whose kind was found; what does not fit becomes null.
+    own : dict of str to Written
+        How those of columns are written that have a unit, or whose kind was found.
     """
 
     written: Written = field(default_factory=Written)
     sources: Sequence[Source] = ()
-    found: Mapping[str, Callable[[pa.Array], pa.Array]] = field(default_factory=dict)
+    own: Mapping[str, Written] = field(default_factory=dict)
 
-    def stored(self, kinds: Mapping[str, str]) -> dict[str, str]:
-        """Return what has to be read for columns: sources as they are, and numbers as numbers."""
+    def stored(self, kinds: Iterable[str]) -> list[str]:
+        """Return the columns of the raw table that have to be read for published ones."""
         source_of = self._source_of
-        named = ((name, kind, source_of.get(name)) for name, kind in kinds.items())
-        return {
-            name if source is None else source.name: kind if source is None or source.kind == "number" else AS_IT_IS
-            for name, kind, source in named
-        }
+        return [*dict.fromkeys(source_of[name].name if name in source_of else name for name in kinds)]
 
     @property
     def _source_of(self) -> dict[str, Source]:
         return {name: source for source in self.sources for name in source.columns}
 
-    def read(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """Yield batches with the columns of `kinds`, of what is stored of them.
+    def read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
+        """Return the columns of `kinds`, from what is stored of them.
 
         Raises
         ------
@@ -91,72 +86,57 @@ class Cells:
         SchemaError
             The table is damaged.
         """
+        source_of, faults, columns = self._source_of, list[tuple[int, str, str]](), dict[str, pa.Array]()
         with schema_errors():
-            for batch in batches:
-                yield self._read(batch, kinds)
-
-    def _read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
-        source_of, faults, stored = self._source_of, list[tuple[int, str, str]](), dict[str, pa.Array]()
-        for name, kind in self.stored(kinds).items():
-            cells = decoded(_side(batch.column(name), "text" if name in self.found else kind))
-            cells = self.found[name](pc.cast(cells, pa.string())) if name in self.found else cells
-            read, describe = _typed(cells, name, kind, self.written)
-            stored[name] = read.values
-            faults += _first_fault(name, cells, read.fits, describe)
-
-        columns: dict[str, pa.Array] = {}
-        for name in kinds:
-            source = source_of.get(name)
-            if source is None:
-                columns[name] = stored[name]
-            elif name not in columns:
-                arrays, fits = encode(stored[source.name], source, self.written.missing)
-                describe = partial(_fault, source)
-                faults += _first_fault(source.name, stored[source.name], fits, describe)
-                columns |= zip(source.columns, arrays, strict=True)
-        if faults:
-            raise UnfitError(faults)
-        arrays = [
-            columns[name] if kind == AS_IT_IS else pc.cast(columns[name], TYPES[kind]) for name, kind in kinds.items()
-        ]
+            for name, kind in kinds.items():
+                if name in columns:
+                    continue
+                source = source_of.get(name)
+                stored = name if source is None else source.name
+                written = self.own.get(stored, self.written)
+                coded = None if source is None or source.kind == "number" else source
+                if coded is None:
+                    cells = decoded(_side(batch.column(stored), kind))
+                    values, fits = _typed(cells, stored, kind, written)
+                    arrays = [values] if source is None else _published(values, source)
+                else:
+                    cells = decoded(_side(batch.column(stored), AS_IT_IS))
+                    arrays, fits = encode(cells, coded, written.missing)
+                columns |= zip([name] if source is None else source.columns, arrays, strict=True)
+                place = -1 if fits is None or written.is_found else pc.index(fits, False).as_py()
+                if place >= 0:
+                    faults.append((place, stored, _fault_at(place, cells, coded, written)))
+            if faults:
+                raise UnfitError(faults)
+            wanted = {name: columns[name].type if kind == AS_IT_IS else TYPES[kind] for name, kind in kinds.items()}
+            arrays = [pc.cast(columns[name], kind) for name, kind in wanted.items()]
         return pa.RecordBatch.from_arrays(arrays, names=list(kinds))
 
 
-Describe = Callable[[str, Sequence[str]], str]  # returns what is wrong with a cell, by it and by words of other rows
-
-
-def _first_fault(
-    name: str, cells: pa.Array, fits: pa.Array | None, describe: Describe
-) -> Iterator[tuple[int, str, str]]:
-    place = -1 if fits is None else pc.index(fits, False).as_py()
-    if place >= 0:
-        words = cells if is_text(cells.type) else pa.nulls(len(cells), pa.string())
-        yield place, name, describe(words[place].as_py() or "", words[:_FIRST_ROWS].drop_null().to_pylist())
-
-
-def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[Read, Describe]:
-    """Return cells as their kind wants them, and what says what is wrong with one that does not fit."""
+def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[pa.Array, pa.Array | None]:
+    """Return cells as their kind wants them, and which fit, if they are words."""
     if kind == AS_IT_IS or not is_text(cells.type):
-        return Read(cells if kind == AS_IT_IS else _convert(cells, pa.field(name, TYPES[kind])), None), _of_text
+        return cells if kind == AS_IT_IS else _convert(cells, name, TYPES[kind]), None
     cells = pc.cast(cells, pa.string())
     if kind == "text":
-        return Read(cells, pc.fill_null(pc.invert(is_lost(cells)), True)), _of_text
-    signs = [(written.signs or {})[name]] if name in (written.signs or {}) else []
-    read = read_integers if kind == "integer" else read_numbers
-    return read(cells, written, signs), partial(_of_number, written, signs)
+        return cells, pc.fill_null(pc.invert(is_lost(cells)), True)
+    return (read_integers if kind == "integer" else read_numbers)(cells, written)
 
 
-def _of_text(_word: str, _others: Sequence[str]) -> str:
-    return Fault.ENCODING.said
-
-
-def _of_number(written: Written, signs: Sequence[str], word: str, others: Sequence[str]) -> str:
-    said = fault_of(word, written, signs)
+def _fault_at(place: int, cells: pa.Array, coded: Source | None, written: Written) -> str:
+    """Return what is wrong with a cell that does not fit, and what to do, by it and by words of other rows."""
+    words = cells if is_text(cells.type) else pa.nulls(len(cells), pa.string())
+    word, others = words[place].as_py() or "", words[:_FIRST_ROWS].drop_null()
+    said = fault_of(word, written)
+    if said == Fault.ENCODING.said:
+        return said
+    if coded is not None:
+        return _fault_of_source(coded, others)
     if said not in (Fault.DATE.said, Fault.TIME_OF_DAY.said, Fault.TEXT.said):
         return said
-    read = read_numbers(pa.array(others, pa.string()), written)
-    gaps = pc.and_(read.fits, pc.is_null(read.values)).to_pylist()
-    return describe_dates([other.strip() for other, gap in zip(others, gaps, strict=True) if not gap]) or said
+    read = read_numbers(pc.cast(others, pa.string()), written)
+    values = others.filter(pc.invert(pc.and_(read.fits, pc.is_null(read.values))))
+    return describe_dates([*map(str.strip, values.to_pylist())]) or said
 
 
 def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tuple[list[pa.Array], pa.Array | None]:
@@ -176,32 +156,29 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
     SchemaError
         The values are of another type.
     """
-    words, kind, fits = values, KINDS[source.kind], None
+    encode_typed = KINDS[source.kind].encode
     try:
         if _format(source) and pa.types.is_integer(values.type):
-            words = values = pc.cast(values, pa.string())
-        if is_text(values.type):
-            words = read_words(values, source.levels, missing)
-        if source.levels:
-            codes, fits = _codes(words, source)
-            return _indicators(codes, source) if source.has_level_columns else _with_gaps(codes, source), fits
-        if kind.encode is not None and is_text(words.type):
-            words, fits = read_moments(words, _format(source), local=kind.name == "date")
-        return _with_gaps(words if kind.encode is None else kind.encode(words), source), fits
+            values = pc.cast(values, pa.string())
+        if not (source.levels or is_text(values.type)):
+            return _published(values if encode_typed is None else encode_typed(values), source), None
+        coded = values.dictionary_encode()  # every value once
+        read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
+        numbers, fits = (each.take(coded.indices) for each in read)
+        return _published(numbers, source), pc.fill_null(fits, True)
     except Exception:  # which quotes the value, whatever it is
-        raise SchemaError(f"column {source.name!r} has a value that {_fault(source, '', [])}") from None
+        said = _fault_of_source(source, pa.array([], pa.string()))
+        raise SchemaError(f"column {source.name!r} has a value that {said}") from None
 
 
-def _fault(source: Source, word: str, others: Sequence[str]) -> str:
-    """Return what is wrong with a cell that cannot be read, and what to do, by words of other rows."""
-    if is_lost(pa.array([word]))[0].as_py():
-        return Fault.ENCODING.said
+def _fault_of_source(source: Source, others: pa.Array) -> str:
+    """Return what is wrong with a cell that is no level, date or time, and what to do, by words of other rows."""
     if source.levels:
         return (
             f"is none of its levels: list it{IN_POLICY} if everybody may know that it can occur, or give other = "
             '"..." for all that are not listed'
         )
-    first = read_words(pa.array(others, pa.string()), (), ()).drop_null().to_pylist()
+    first = read_words(others, (), ()).drop_null().to_pylist()
     kind, form = KINDS[source.kind], _format(source)
     looks = f"does not fit the format {form}" if form else f"is no {kind.looks}"
     advice = advise_format(first, with_date=kind.name == "date")
@@ -217,19 +194,22 @@ def _format(source: Source) -> str:
     return source.format if isinstance(source, WrittenSource) else ""
 
 
-def _codes(values: pa.Array, source: Source) -> Read:
+def _moments(words: pa.Array, source: Source, missing: Sequence[str]) -> Read:
+    """Return the numbers of dates or times, and null where there is none."""
+    kind = KINDS[source.kind]
+    read = read_moments(read_words(words, (), missing), _format(source), local=kind.name == "date")
+    return read._replace(values=read.values if kind.encode is None else kind.encode(read.values))
+
+
+def _codes(values: pa.Array, source: Source, missing: Sequence[str]) -> Read:
     """Return the places of levels, from 0; a whole number is the level listed as such, however it is written."""
-    words, levels = _as_words(values), pa.array(source.levels, pa.string())
-    codes = pc.index_in(words, levels, skip_nulls=True)
-    fits = None
-    if codes.null_count > words.null_count:
-        codes = pc.coalesce(codes, pc.index_in(without_point(words), without_point(levels), skip_nulls=True))
-        fits = pc.or_(pc.is_valid(codes), pc.is_null(words))
-        if source.other is not None:
-            codes, fits = pc.if_else(fits, codes, pa.scalar(source.levels.index(source.other), codes.type)), None
-    if words.null_count and source.gaps is not None:
-        codes = pc.if_else(pc.is_null(words), pa.scalar(source.levels.index(source.gaps), codes.type), codes)
-    return Read(pc.cast(codes, pa.int64()), fits)
+    words = read_words(values, source.levels, missing) if is_text(values.type) else _as_words(values)
+    levels = pa.array(source.levels, pa.string())
+    spelled = pc.index_in(without_point(words), without_point(levels), skip_nulls=True)
+    codes, gaps = pc.coalesce(pc.index_in(words, levels, skip_nulls=True), spelled), pc.is_null(words)
+    if source.other is not None:
+        codes = pc.if_else(gaps, None, pc.fill_null(codes, source.levels.index(source.other)))
+    return Read(pc.cast(codes, pa.int64()), pc.or_(gaps, pc.is_valid(codes)))
 
 
 def _as_words(values: pa.Array) -> pa.Array:
@@ -243,49 +223,14 @@ def _as_words(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.string()), words)
 
 
-def _indicators(codes: pa.Array, source: Source) -> list[pa.Array]:
-    """Return one column for each level: 1 where it is the cell's, else 0."""
-    return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(len(source.levels))]
-
-
-def _with_gaps(numbers: pa.Array, source: Source) -> list[pa.Array]:
-    """Return the numbers, and, where gaps are published, a column that is 1 where there is none and 0 elsewhere."""
-    if not source.has_gap_column:
-        return [numbers]
-    return [numbers, pc.cast(pc.is_null(numbers, nan_is_null=True), pa.float64())]
-
-
-@dataclass(frozen=True)
-class TypedRanges:
-    """Any range of a table's rows, as the kinds of the policy want them.
-
-    Attributes
-    ----------
-    raw : RowRanges
-        The rows as they are stored.
-    cells : Cells
-        What they become.
-    keep : callable or None
-        As of a `Table`.
-    """
-
-    raw: RowRanges
-    cells: Cells
-    keep: Keep | None = None
-
-    def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from `start` to before `stop`, as `Table.read` does.
-
-        Raises
-        ------
-        SchemaError
-            There are fewer by now.
-        """
-        for batch in self.cells.read(self.raw.read(list(self.cells.stored(kinds)), rows, start, stop), kinds):
-            yield kept_rows(batch, self.keep, start)
-            start += batch.num_rows
-        if start != stop:
-            raise table_changed()
+def _published(numbers: pa.Array, source: Source) -> list[pa.Array]:
+    """Return the columns of a source: its numbers, with its gaps if these are published, or one for each level."""
+    if source.gaps is not None:
+        numbers = pc.fill_null(numbers, source.levels.index(source.gaps))
+    if source.has_level_columns:
+        return [pc.cast(pc.equal(numbers, level), pa.int64()) for level in range(len(source.levels))]
+    gaps = [pc.cast(pc.is_null(numbers, nan_is_null=True), pa.float64())] if source.has_gap_column else []
+    return [numbers, *gaps]
 
 
 Keep = Callable[[int, int], NDArray[np.bool_]]  # returns which rows of a range are kept
@@ -332,22 +277,21 @@ def decoded(values: pa.Array) -> pa.Array:
     return values if plain is None else pc.cast(values, plain)
 
 
-def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
-    if field.type != pa.float64() and pa.types.is_floating(values.type):
+def _convert(values: pa.Array, name: str, wanted: pa.DataType) -> pa.Array:
+    is_whole = wanted == pa.int64()
+    if wanted != pa.float64() and pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-        whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
-        if field.type == pa.int64() and not whole.as_py():
+        if is_whole and not pc.all(pc.equal(values, pc.floor(values)), min_count=0).as_py():
             raise SchemaError(
-                f'column {field.name!r} holds fractions: publish it with kind = "continuous", or round it first'
+                f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first'
             )
-    if pa.types.is_uint64(values.type) and field.type == pa.int64():
+    if pa.types.is_uint64(values.type) and is_whole:
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:
-        return pc.cast(values, field.type, safe=field.type == pa.int64())
+        return pc.cast(values, wanted, safe=is_whole)
     except pa.ArrowException:  # which quotes the value
         raise SchemaError(
-            f"column {field.name!r} has a value that is not of its kind: correct the data, {_CHANGE_KIND}, "
-            f"or {LEAVE_IT_OUT}"
+            f"column {name!r} has a value that is not of its kind: correct the data, {_CHANGE_KIND}, or {LEAVE_IT_OUT}"
         ) from None
 
 

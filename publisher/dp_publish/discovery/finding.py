@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,21 +26,23 @@ from dp_bundle.manifest.guarantee import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
-from dp_publish.data.kinds import AS_IT_IS, ColumnType
+from dp_publish.data.kinds import AS_IT_IS, stored_kind
 from dp_publish.data.row_ranges import BLOCK, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
 from dp_publish.discovery.looks import (
+    FORMATS,
     FRACTIONS,
     LOOKS,
     NUMBERS,
     WITH_COMMA,
     Look,
     best_look,
-    converter,
     count_looks,
     decimal_mark,
     fitting,
+    read_answers,
+    written_as,
 )
 from dp_publish.policy.model import ColumnPolicy, Policy, Sought
 from dp_publish.policy.open_columns import DiscoveryShares, reasons, share_mu
@@ -116,68 +118,56 @@ def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play
     """
     missing = table.cells.written.missing
     totals, n_counted = _count_cells(look, found, missing)
-    step = _counts_step(policy, found, n_counted)
-    counts = [int(number) for number in play(step, totals)]
-
-    words = _words_of(_decide_looks(_by_column(counts, found), found, step.sigma))
-    if not words:
-        return Told(n_counted, counts, [])
-    values = _count_levels(look, words, missing)
-    return Told(n_counted, counts, play(_levels_step(policy, found, n_counted, len(words)), values))
+    steps = Steps(policy, found, n_counted)
+    counts = [int(number) for number in play(steps.counts, totals)]
+    words = [name for name, column in steps.columns(counts).items() if column.look is Look.WORD]
+    values = _count_levels(look, words, missing) if words else []
+    return Told(n_counted, counts, play(steps.levels(len(words)), values) if words else [])
 
 
 def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     """Return what the columns are, from what was told alone."""
-    n_rows, counted = told.n_rows, _by_column(told.counts, found)
-    step = _counts_step(policy, found, n_rows)
-    looks = _decide_looks(counted, found, step.sigma)
-    decimals, words = _decimals(table, counted, step.sigma), _words_of(looks)
-    table = _as_found(table, looks, decimals)
-
-    decided: dict[str, ColumnPolicy | str] = {}
-    for name in found.names:
-        look = looks.get(name)
-        without = _without_value(counted[name], look, decimals[name], n_rows, step.sigma)
-        if look is Look.WORD:
-            decided[name] = ""  # until its levels are known
-        elif all(n_rows - number < min(_CLEAR * sigma, _HARDLY_ANY * n_rows) for number, sigma in without[-2:]):
-            decided[name] = "hardly any value"
-        elif not decimals[name]:
-            decided[name] = AMBIGUOUS
-        else:
-            has_gaps = any(number > max(_CLEAR * sigma, _LEAST_SHARE * n_rows) for number, sigma in without)
-            fractions, sigma = _sum(counted[name], FRACTIONS, step.sigma)
-            decided[name] = _section(table, name, look, has_gaps=has_gaps, is_whole=fractions <= _CLEAR * sigma)
-
-    levels = _levels_step(policy, found, n_rows, len(words)) if words else None
-    for name, kept in zip(words, told.levels, strict=True):
-        assert levels is not None  # noqa: S101  there are words
-        answers = sum(number for value, number in kept.items() if value.lower() in GAPS)
-        noise = math.hypot(step.sigma, levels.sigma) if answers else step.sigma
-        decided[name] = _category(kept, n_rows, counted[name][Look.GAP] - answers, levels.sigma, noise)
-
+    # 1. What each column is published as, or why it is left out.
+    steps = Steps(policy, found, told.n_rows)
+    columns = steps.columns(told.counts)
+    decimals = _decimals(table, columns)
+    words = [name for name, column in columns.items() if column.look is Look.WORD]
+    kept, levels = dict(zip(words, told.levels, strict=True)), steps.levels(len(words)) if words else None
+    decided = {
+        name: _section(table, name, column, decimals[name])
+        if levels is None or name not in kept
+        else _category(column, kept[name], levels.sigma)
+        for name, column in columns.items()
+    }
     left_out = found.left_out | {name: why for name, why in decided.items() if isinstance(why, str)}
     sections = {
-        name: _with_words(_of_rows(section) if policy.privacy.release == "rows" else section, policy.column(name))
+        name: _completed(section, policy, policy.column(name))
         for name, section in decided.items()
         if not isinstance(section, str)
     }
+
+    # 2. What is stated of that, and the policy with it.
     discovery = Discovery(
-        kinds=tuple(name for name in looks if name in sections),
+        kinds=tuple(name for name in found.looked if name in sections),
         levels=tuple(name for name in words if name in sections),
-        n_rows=n_rows,
+        n_rows=told.n_rows,
         n_counted=len(found.looked),
         n_gaps=len(found.typed),
-        counts_sigma=step.sigma,
+        counts_sigma=steps.counts.sigma,
         n_listed=len(words),
         levels_sigma=None if levels is None else levels.sigma,
         threshold=None if levels is None else float(levels.threshold),
     )
-    rows, dropped = policy.privacy.max_rows, {name: ColumnPolicy(drop=True) for name in left_out}
-    rest = {"mu": _shares(policy, found, n_rows, len(words)).rest * rows, "rho": None}
+    rest = {"mu": steps.shares(len(words)).rest * policy.privacy.max_rows, "rho": None}
+    dropped = {name: ColumnPolicy(drop=True) for name in left_out}
     changed = {"columns": sections | dropped, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
-    truths = [name for name in sections if name in table.booleans or looks.get(name) is Look.TRUTH]
+    truths = [name for name in sections if name in table.booleans or columns[name].look is Look.TRUTH]
     said = _describe(sections, truths, left_out)
+
+    # 3. Cells are read as what their column was found to be.
+    missing = table.cells.written.missing
+    own = {name: written_as(each.look, decimals[name], missing) for name, each in columns.items() if each.look}
+    table = replace(table, cells=replace(table.cells, own=own), layout=None)
     return Decided(table, policy.model_copy(update=changed), discovery, left_out, said)
 
 
@@ -190,22 +180,96 @@ def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.Recor
         start += batch.num_rows
 
 
-def _row_mu(policy: Policy) -> float:
-    strength = policy.privacy.strength
-    assert strength is not None  # noqa: S101  nothing is found without a guarantee
-    return strength.mu / policy.privacy.max_rows
+@dataclass(frozen=True)
+class Counted:
+    """The noisy counts of a column's cells by their looks, or of its gaps alone where its type is declared.
+
+    Attributes
+    ----------
+    noisy : Counter of Look
+        The counts.
+    sigma : float
+        The standard deviation of the noise on each.
+    n_rows : int
+        How many cells there are.
+    """
+
+    noisy: Counter[Look]
+    sigma: float
+    n_rows: int
+
+    @property
+    def look(self) -> Look | None:
+        """What a column of text is."""
+        return best_look(self.noisy, _SURE * self.sigma, self.sigma) if len(self.noisy) > 1 else None
+
+    def sum(self, looks: Collection[Look]) -> tuple[int, float]:
+        """Return the noisy number of cells of some looks, and its noise."""
+        return sum(self.noisy[look] for look in looks), math.sqrt(len(looks)) * self.sigma
+
+    def without_value(self, decimal: str) -> list[tuple[int, float]]:
+        """Return noisy numbers of cells without a value, and their noise: of gaps; with words; of what does not fit."""
+        gaps = [self.sum((Look.GAP,))]
+        if self.look is None:
+            return gaps
+        fits, noise = self.sum(fitting(self.look, decimal))
+        return [*gaps, self.sum((Look.GAP, Look.WORD)), (self.n_rows - fits, noise)]
+
+    @property
+    def tells_mark(self) -> bool:
+        """True if the counts tell whether a comma or a point is the decimal mark."""
+        return abs(self.sum(WITH_COMMA)[0] - self.noisy[Look.POINT]) > 2 * _CLEAR * self.sigma
+
+    def stands_out(self, number: int, sigma: float) -> bool:
+        """Return True for a noisy number of cells that is surely not zero, and worth a column."""
+        return number > max(_CLEAR * sigma, _LEAST_SHARE * self.n_rows)
 
 
-def _shares(policy: Policy, found: Sought, n_rows: int, n_listed: int) -> DiscoveryShares:
-    return share_mu(_row_mu(policy), n_rows, found.square, n_listed)
+@dataclass(frozen=True)
+class Steps:
+    """The two steps of a search, which follow from public facts, and what the first of them tells of the columns.
 
+    Attributes
+    ----------
+    policy : Policy
+        The strength.
+    found : Sought
+        The columns.
+    n_rows : int
+        How many rows are looked at.
+    """
 
-def _counts_step(policy: Policy, found: Sought, n_rows: int) -> NoisyCounts:
-    return NoisyCounts("looks and gaps", _shares(policy, found, n_rows, 0).counts, found.square)
+    policy: Policy
+    found: Sought
+    n_rows: int
 
+    @property
+    def row_mu(self) -> float:
+        """The strength for one row."""
+        privacy = self.policy.privacy
+        assert privacy.strength is not None  # noqa: S101  nothing is found without a guarantee
+        return privacy.strength.mu / privacy.max_rows
 
-def _levels_step(policy: Policy, found: Sought, n_rows: int, n_listed: int) -> NoisyLevels:
-    return NoisyLevels(_shares(policy, found, n_rows, n_listed).levels, n_listed, policy.privacy.max_rows)
+    def shares(self, n_listed: int) -> DiscoveryShares:
+        """Return the shares of both steps, if the values of so many columns are counted, and the rest."""
+        return share_mu(self.row_mu, self.n_rows, self.found.square, n_listed)
+
+    @property
+    def counts(self) -> NoisyCounts:
+        """The first step."""
+        return NoisyCounts("looks and gaps", self.shares(0).counts, self.found.square)
+
+    def levels(self, n_listed: int) -> NoisyLevels:
+        """Return the second step."""
+        return NoisyLevels(self.shares(n_listed).levels, n_listed, self.policy.privacy.max_rows)
+
+    def columns(self, counts: Iterable[int]) -> dict[str, Counted]:
+        """Return what the first step tells of every column."""
+        rest, sigma, columns = iter(counts), self.counts.sigma, dict[str, Counted]()
+        for name in self.found.names:
+            noisy = Counter({look: next(rest) for look in (LOOKS if name in self.found.looked else (Look.GAP,))})
+            columns[name] = Counted(noisy, sigma, self.n_rows)
+        return columns
 
 
 def _count_cells(look: Read, found: Sought, missing: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
@@ -222,10 +286,9 @@ def _count_cells(look: Read, found: Sought, missing: tuple[str, ...]) -> tuple[N
 
 def _count_levels(look: Read, names: Sequence[str], missing: tuple[str, ...]) -> Counts:
     found: list[Counter[str]] = [Counter() for _ in names]
-    convert = converter(Look.WORD, ".", missing)
     for batch in look(dict.fromkeys(names, "text")):
         for counts, words in zip(found, batch.columns, strict=True):
-            count_values(convert(words), counts)
+            count_values(read_answers(words, missing), counts)
     return [Counter({value: number for value, number in counts.items() if _may_be_level(value)}) for counts in found]
 
 
@@ -233,134 +296,85 @@ def _may_be_level(value: str) -> bool:
     return 0 < len(value) <= _LONGEST and value.isprintable() and value != NO_VALUE
 
 
-def _by_column(counts: Sequence[int], found: Sought) -> dict[str, Counter[Look]]:
-    """Return the noisy counts of every column: of looks, or of gaps alone."""
-    rest = iter(counts)
-    return {
-        name: Counter({look: next(rest) for look in (LOOKS if name in found.looked else (Look.GAP,))})
-        for name in found.names
-    }
-
-
-def _decide_looks(counted: Mapping[str, Counter[Look]], found: Sought, sigma: float) -> dict[str, Look]:
-    """Return what each column of text is."""
-    return {name: best_look(counted[name], _SURE * sigma, sigma) for name in found.looked}
-
-
-def _words_of(looks: Mapping[str, Look]) -> list[str]:
-    """Return the columns of words, whose levels are to be found."""
-    return [name for name, look in looks.items() if look is Look.WORD]
-
-
-def _sum(noisy: Counter[Look], looks: Collection[Look], sigma: float) -> tuple[int, float]:
-    """Return the noisy number of cells of some looks, and its noise."""
-    return sum(noisy[look] for look in looks), math.sqrt(len(looks)) * sigma
-
-
-def _without_value(
-    noisy: Counter[Look], look: Look | None, decimal: str, n_rows: int, sigma: float
-) -> list[tuple[int, float]]:
-    """Return noisy numbers of cells without a value, and their noise: of gaps; with words; of whatever has none."""
-    gaps = [_sum(noisy, (Look.GAP,), sigma)]
-    if look is None:
-        return gaps
-    fits, noise = _sum(noisy, fitting(look, decimal), sigma)
-    return [*gaps, _sum(noisy, (Look.GAP, Look.WORD), sigma), (n_rows - fits, noise)]
-
-
-def _decimals(table: Table, counted: Mapping[str, Counter[Look]], sigma: float) -> dict[str, str]:
+def _decimals(table: Table, columns: Mapping[str, Counted]) -> dict[str, str]:
     """Return the decimal mark of every column: that of its numbers in text, if they tell, else that of all.
 
     It is nothing where a column has numbers like 1,234 or 1.234, of which no number tells what their mark separates.
     """
     written = table.cells.written
     if written.decimal:
-        return dict.fromkeys(counted, written.decimal)
-
-    def tells(noisy: Counter[Look]) -> bool:
-        return abs(_sum(noisy, WITH_COMMA, sigma)[0] - noisy[Look.POINT]) > 2 * _CLEAR * sigma
-
-    is_told = written.has_points or any(map(tells, counted.values()))
-    of_all = decimal_mark([*counted.values()], grouped=written.has_points) if is_told else ""
+        return dict.fromkeys(columns, written.decimal)
+    is_told = written.has_points or any(column.tells_mark for column in columns.values())
+    of_all = decimal_mark([each.noisy for each in columns.values()], grouped=written.has_points) if is_told else ""
     decimals = {}
-    for name, noisy in counted.items():
-        own = decimal_mark([noisy], grouped=False) if tells(noisy) else of_all
-        doubtful = max(noisy[Look.GROUPED], noisy[Look.GROUPED_POINT]) > _SURE * sigma
-        decimals[name] = own or ("" if doubtful else ".")
+    for name, column in columns.items():
+        own = decimal_mark([column.noisy], grouped=False) if column.tells_mark else of_all
+        grouped = max(column.noisy[Look.GROUPED], column.noisy[Look.GROUPED_POINT])
+        decimals[name] = own or ("" if grouped > _SURE * column.sigma else ".")
     return decimals
 
 
-def _section(table: Table, name: str, look: Look | None, *, has_gaps: bool, is_whole: bool) -> ColumnPolicy:
-    """Return what a policy would say of a column that is no words."""
+def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPolicy | str:
+    """Return what a policy would say of a column that is no words, or why it is left out."""
+    look, without = column.look, column.without_value(decimal)
+    n_rows = column.n_rows
+    if all(n_rows - number < min(_CLEAR * sigma, _HARDLY_ANY * n_rows) for number, sigma in without[-2:]):
+        return "hardly any value"
+    if not decimal:
+        return AMBIGUOUS
+    has_gaps = any(column.stands_out(*each) for each in without)
     if name in table.booleans and has_gaps:
         return ColumnPolicy(kind="category", categories=("false", "true"), missing="category")
-    declared = table.types[name]
-    said: dict[str, Any] = {"kind": _KINDS[declared]} if declared in _KINDS else {}
+
+    said: dict[str, Any] = {"missing": "indicator" if has_gaps else "midpoint"}
     if look is Look.TRUTH:
-        said = {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
+        said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:
-        said["kind"] = "integer" if is_whole else "continuous"
-    return ColumnPolicy(missing="indicator" if has_gaps else "midpoint", **said)
+        fractions, sigma = column.sum(FRACTIONS)
+        said["kind"] = "integer" if fractions <= _CLEAR * sigma else "continuous"
+    elif look is not None:
+        said |= {"kind": "time" if look is Look.TIME else "date", "format": FORMATS.get(look)}
+    elif kind := stored_kind(table.types[name]):
+        said["kind"] = kind
+    return ColumnPolicy(**said)
 
 
-_KINDS = {
-    ColumnType.DATE: "date",
-    ColumnType.DURATION: "duration",
-    ColumnType.TIME: "time",
-    ColumnType.TIME_OF_DAY: "time",
-}
-
-
-def _of_rows(section: ColumnPolicy) -> ColumnPolicy:
-    """Return the same for rows, of which all noise is to be continuous, so that the guarantee is by mu."""
-    changed = {"kind": "continuous", "missing": "midpoint"}
-    if section.kind == "category":
-        changed = {"mechanism": "randomized-response"}
-    elif section.kind in _KINDS.values():
-        changed = {"missing": "indicator"}
-    return section.model_copy(update=changed)
-
-
-def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, gaps_sigma: float) -> ColumnPolicy | str:
-    """Return what a policy would say of a column of words, or why it is left out."""
-    has_gaps = n_gaps > max(_CLEAR * gaps_sigma, _LEAST_SHARE * n_rows)
-    n_values = max(n_rows - max(n_gaps, 0), 1)
+def _category(column: Counted, kept: Mapping[str, int], sigma: float) -> ColumnPolicy | str:
+    """Return what a policy would say of a column of words, or why it is left out, by the noisy counts of its levels."""
+    answers = sum(number for value, number in kept.items() if value.lower() in GAPS)
+    n_gaps, gaps_sigma = column.noisy[Look.GAP] - answers, math.hypot(column.sigma, sigma if answers else 0.0)
+    n_values = max(column.n_rows - max(n_gaps, 0), 1)
     ordered = sorted(kept.items(), key=lambda item: (-item[1], item[0]))  # no tie is broken by the rows
     frequent = [value for value, number in ordered if number >= LEAST_LEVEL * n_values]
     levels = sorted(frequent)  # and not by noisy counts, whose order other releases would not have
     held = sum(kept[value] for value in levels)
     if held < HELD * n_values:
         return TOO_RARE if kept else NAMES
-    rest = n_values - held
-    noise = math.hypot(sigma * math.sqrt(len(levels)), gaps_sigma)
-    has_others = rest > max(_CLEAR * noise, _LEAST_SHARE * n_rows)
+    has_others = column.stands_out(n_values - held, math.hypot(sigma * math.sqrt(len(levels)), gaps_sigma))
     if has_others and _OTHER not in levels:
         levels.append(_OTHER)
     if len(levels) < 2:
         return "only one level has more rows than the noise can hide, and more than 1 % of all"
+    missing: Literal["category", "other"] = "category" if column.stands_out(n_gaps, gaps_sigma) else "other"
     other = _OTHER if has_others else frequent[0]
-    return ColumnPolicy(
-        kind="category", categories=tuple(levels), other=other, missing="category" if has_gaps else "other"
-    )
+    return ColumnPolicy(kind="category", categories=tuple(levels), other=other, missing=missing)
 
 
-def _with_words(section: ColumnPolicy, declared: ColumnPolicy) -> ColumnPolicy:
-    description = declared.description or section.description
-    return section.model_copy(update={"unit": declared.unit, "description": description})
+def _completed(section: ColumnPolicy, policy: Policy, declared: ColumnPolicy) -> ColumnPolicy:
+    """Return a section with the words that were declared; for rows, with noise that is continuous all over.
 
-
-def _as_found(table: Table, looks: Mapping[str, Look], decimals: Mapping[str, str]) -> Table:
-    """Return the table with the types that were found of text; what does not fit is no value."""
-    missing = table.cells.written.missing
-    found = {name: converter(look, decimals[name], missing) for name, look in looks.items()}
-    types = table.types | {name: _TYPES.get(look, ColumnType.DATE) for name, look in looks.items()}
-    return replace(table, types=types, cells=replace(table.cells, found=found), layout=None)
-
-
-_TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {
-    Look.WORD: ColumnType.TEXT,
-    Look.TIME: ColumnType.TIME,
-}
+    Then the guarantee is by mu.
+    """
+    changed: dict[str, Any] = {"unit": declared.unit, "description": declared.description or section.description}
+    if policy.privacy.release != "rows":
+        return section.model_copy(update=changed)
+    if section.kind == "category":
+        changed["mechanism"] = "randomized-response"
+    elif section.holds.stored_as is not None:
+        changed["missing"] = "indicator"
+    else:
+        changed |= {"kind": "continuous", "missing": "midpoint"}
+    return section.model_copy(update=changed)
 
 
 def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out: Mapping[str, str]) -> list[str]:
@@ -369,7 +383,7 @@ def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out:
     for name, section in sections.items():
         if name not in truths:
             others = "words" if section.kind == "category" else "numbers"
-            found["dates or times" if section.kind in _KINDS.values() else others].append(name)
+            found["dates or times" if section.holds.stored_as is not None else others].append(name)
     parts = [f"{len(names)} of {what} ({listed(names)})" for what, names in found.items() if names]
     gaps = [name for name, section in sections.items() if section.missing in ("indicator", "category")]
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""

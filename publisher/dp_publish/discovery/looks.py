@@ -1,14 +1,12 @@
-"""What the cells of a text file look like, how often each look occurs, and cells as what their column was found to be.
+"""What the cells of a text file look like, how often each look occurs, and what a column of them is.
 
-A look is a function of one cell alone. So is what a cell becomes once its column's kind is public: one that does not
-fit is no value.
+A look is a function of one cell alone. What a cell becomes once its column's kind is public is for `data.cells` to say.
 """
 
 import enum
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +25,10 @@ from dp_publish.data.cells import (
     Written,
     is_gap,
     read_numbers,
-    read_truths,
     read_words,
     trim,
 )
-from dp_publish.data.dates import days, read_moments
+from dp_publish.data.dates import read_moments
 
 
 class Look(enum.Enum):
@@ -80,7 +77,7 @@ _PATTERNS = {
     Look.SLASHED: rf"^{_MONTH}/{_MONTH}/\d{{4}}$",
 }
 LOOKS = tuple(Look)
-_FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
+FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
 NUMBERS = (Look.WHOLE, Look.GROUPED_POINT, Look.POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
 _STANDS_OUT = 1.5  # standard deviations of the noise on a count
@@ -116,43 +113,33 @@ def _is_so(look: Look, cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     return pc.match_substring_regex(cells, _PATTERNS[look])
 
 
-def converter(look: Look, decimal: str, missing: tuple[str, ...]) -> Callable[[pa.Array], pa.Array]:
-    """Return what makes values of the cells of a column of this look, and null of those that do not fit."""
-    if look is Look.WORD:
-        return partial(_words, missing=missing)
-    written = Written(decimal, missing=missing)
-    if look is Look.TRUTH:
-        return lambda words: read_truths(words, written).values
-    if look in NUMBERS:
-        return lambda words: read_numbers(words, written, SIGNS).values
-    return partial(_moments, look=look, missing=missing)
-
-
 def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
     """Return what most cells of text look like, and their values as such; for the publisher's eyes alone."""
     counts = dict(zip(LOOKS, count_looks(cells, written.missing).tolist(), strict=True))
     look = best_look(counts)
-    decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
-    return look, converter(look, decimal, written.missing)(cells)
+    if look is Look.WORD:
+        return look, read_answers(cells, written.missing)
+    if look in NUMBERS or look is Look.TRUTH:
+        decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
+        return look, read_numbers(cells, written_as(look, decimal, written.missing)).values
+    moments = read_moments(read_words(cells, (), written.missing), FORMATS.get(look, ""), local=look is not Look.TIME)
+    return look, moments.values if look is Look.TIME else moments.values.cast(pa.date32(), safe=False)
 
 
-def _words(words: pa.Array, missing: tuple[str, ...]) -> pa.Array:
+def written_as(look: Look, decimal: str, missing: tuple[str, ...]) -> Written:
+    """Return how the cells of a column are written that was found to be of this look."""
+    is_truth = look is Look.TRUTH
+    return Written(decimal, missing=missing, signs=() if is_truth else SIGNS, is_found=True, are_truths=is_truth)
+
+
+def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
     """Return words without blanks around them; of a column of words, only empty cells and declared words are gaps.
 
     One of the usual words for gaps may be an answer, such as "None": if it is frequent, it is a level.
     """
     cells = trim(pc.cast(words, pa.string()))
-    gaps = pa.array(["", *ERRORS, *map(str.upper, ERRORS), *(word.strip() for word in missing)])
+    gaps = pa.array(["", *ERRORS, *map(str.upper, ERRORS), *map(str.strip, missing)])
     return pc.if_else(pc.is_in(cells, value_set=gaps), None, cells)
-
-
-def _moments(words: pa.Array, look: Look, missing: tuple[str, ...]) -> pa.Array:
-    """Return dates, or moments if they have a time."""
-    cells = read_words(words, (), missing)
-    if look is Look.TIME:
-        return read_moments(cells).values.cast(pa.timestamp("us", "UTC"))
-    found = days(read_moments(cells, _FORMATS.get(look, ""), local=True).values)
-    return found.cast(pa.int32()).cast(pa.date32())
 
 
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:

@@ -8,7 +8,7 @@ from dp_bundle.base.wording import A_POLICY
 from dp_publish.data.table import Table
 from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
-from dp_publish.discovery.looks import Look, as_they_look, converter
+from dp_publish.discovery.looks import Look, as_they_look
 from dp_publish.forecast.advice import forecast_drawn, least_mu
 from dp_publish.forecast.assumptions import MOSTLY, least_level
 from dp_publish.forecast.plan import Plan
@@ -26,10 +26,10 @@ def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]
     asked = dict.fromkeys(sought.looked, "text")
     batch = table.head(asked, _ROWS) if asked else None
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
-        look, _ = as_they_look(cells, table.cells.written)
+        look, values = as_they_look(cells, table.cells.written)
         if look is Look.WORD:
             found[name] = Counter()
-            count_values(converter(Look.WORD, ".", table.cells.written.missing)(cells), found[name])
+            count_values(values, found[name])
     return found
 
 

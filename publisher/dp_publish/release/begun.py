@@ -270,7 +270,7 @@ def digest_of_release(table: Table, kinds: Mapping[str, str], decided: Any) -> s
     """Return the digest of a table, of its files or of columns in memory, and of all else that decides on a release."""
     whole = hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=16)
     if table.describe is None:
-        for batch in table.batches([*table.cells.stored(dict(kinds))], _ROWS):
+        for batch in table.batches(table.cells.stored(kinds), _ROWS):
             whole.update(batch.serialize())
         return whole.hexdigest()
     for path, size, _, ends in table.describe():

@@ -23,7 +23,7 @@ from dp_bundle.engines.engine import Threads, closing_results, map_in_order
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.missing import RowReport
-from dp_publish.data.typed import TypedRanges
+from dp_publish.data.table import Table
 from dp_publish.policy.memory import count_threads
 from dp_publish.release.begun import Begun, Part
 from dp_publish.rows.mechanism import add_noise
@@ -198,8 +198,8 @@ class LocalWork:
     ----------
     read : callable
         Yields the rows in order.
-    ranges : callable or None
-        Returns the same rows by their numbers.
+    table : Table or None
+        The same rows, some of which can be read by their numbers if they are `stored`.
     keeps_numbers : bool
         Whether rows are published under these numbers, so that it is known where parts begin; and with random bits of
         each thread's own, which an audit has no use for.
@@ -212,7 +212,7 @@ class LocalWork:
     has_staged_noise: ClassVar = False
 
     read: Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
-    ranges: Callable[[], TypedRanges] | None = None
+    table: Table | None = None
     keeps_numbers: bool = True
     cap: EntityCap | None = None
     report: RowReport = field(default_factory=RowReport)
@@ -248,10 +248,10 @@ class LocalWork:
                 told.add(batch.num_rows)
                 yield batch
 
-        ranges = None if self.ranges is None or n_threads == 1 else self.ranges()
-        planned = [] if ranges is None else plan_for_cores(ranges.raw, len(kinds), n_threads)
-        if ranges is not None and len(planned) > 1:
-            read = partial(ranges.read, kinds, batch_rows(len(kinds)))
+        table = None if n_threads == 1 else self.table
+        planned = _plan(table, len(kinds), n_threads)
+        if table is not None and len(planned) > 1:
+            read = partial(table.read, kinds, batch_rows(len(kinds)))
             totals = map_in_order(threads, lambda wanted: add(counted(read(wanted.start, wanted.stop))), planned)
             total = reduce(merge, totals)
         else:
@@ -280,18 +280,17 @@ class LocalWork:
             What the release is made with.
         """
         dropping = any(column.missing == "drop" for column in columns)
-        ranges = None if self.ranges is None or not self.keeps_numbers or dropping else self.ranges()
-        if ranges is not None and ranges.raw.n_rows:
-            planned = plan_for_cores(ranges.raw, len(columns), count_threads(len(columns)))
-            if len(planned) > 1:
-                return self._write_ranges(ranges, planned, kinds, columns, making)
+        table = None if not self.keeps_numbers or dropping else self.table
+        planned = _plan(table, len(columns), count_threads(len(columns)))
+        if table is not None and len(planned) > 1:
+            return self._write_ranges(table, planned, kinds, columns, making)
         batches = (add_noise(batch, columns, making.keystream, self.report) for batch in self.read(kinds))
         with closing_results(_one_ahead(batches)) as ahead:
             return list(write_parts(ahead, columns, making.new_file, Told(making.progress).add))
 
     def _write_ranges(
         self,
-        ranges: TypedRanges,
+        table: Table,
         planned: Sequence[RowRange],
         kinds: dict[str, str],
         columns: tuple[Column, ...],
@@ -303,7 +302,7 @@ class LocalWork:
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
             keystream, own = SecureKeystream(), RowReport()
-            raw = ranges.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
+            raw = table.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
             batches = (add_noise(batch, columns, keystream, own) for batch in raw)
             return list(write_parts(batches, columns, making.new_file, told.add, wanted.first_part)), own
 
@@ -312,6 +311,12 @@ class LocalWork:
                 parts += written
                 self.report.add(own)
         return sorted(parts, key=lambda part: part.place)
+
+
+def _plan(table: Table | None, n_columns: int, n_threads: int) -> list[RowRange]:
+    """Divide the rows of a table for the cores, if they can be read by their numbers."""
+    rows = None if table is None else table.stored
+    return plan_for_cores(rows, n_columns, n_threads) if rows is not None and rows.n_rows else []
 
 
 class Told:

@@ -150,7 +150,7 @@ class DiscoveringMaker:
         capped = self._policy.privacy.entity is not None
         sample = None if capped or table.survey is None else table.survey().sample
         if sample is not None:
-            return lambda kinds: table.cells.read((batch.select([*kinds]) for batch in sample), kinds)
+            return lambda kinds: (table.cells.read(batch, kinds) for batch in sample)
         n_rows = _count_rows(read, self._found) if capped else table.count_rows()
         return lambda kinds: thinned(read(kinds), n_rows)
 
@@ -236,10 +236,10 @@ def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) 
     """Return the rows that may be published, with this process at them."""
     rows, privacy = batch_rows(n_columns), policy.privacy
     if privacy.entity is None:
-        return LocalWork(partial(_read, table, rows, {}), table.ranges, keeps_numbers)
+        return LocalWork(partial(_read, table, rows, {}), table, keeps_numbers)
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
-    return LocalWork(partial(_read, cap.table, rows, {}), cap.table.ranges, keeps_numbers=False, cap=cap, report=report)
+    return LocalWork(partial(_read, cap.table, rows, {}), cap.table, keeps_numbers=False, cap=cap, report=report)
 
 
 def _read(

@@ -145,9 +145,9 @@ class ClusterJob:
     @property
     def _raw(self) -> RowRanges:
         """All rows of the table by their numbers."""
-        ranges = self._table.ranges
-        assert ranges is not None  # noqa: S101  of what one process need not read
-        return ranges().raw
+        rows = self._table.stored
+        assert rows is not None  # noqa: S101  of what one process need not read
+        return rows
 
     @property
     def _kept(self) -> Keep | None:

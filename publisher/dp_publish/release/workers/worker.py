@@ -29,8 +29,7 @@ from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import unpack_kept
 from dp_publish.data.missing import RowReport, find_complete
-from dp_publish.data.table import coded, open_table
-from dp_publish.data.typed import TypedRanges
+from dp_publish.data.table import Table, coded, open_table
 from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Part
@@ -93,14 +92,14 @@ class Job:
         StoreError
             The bits that say which are kept were changed.
         """
-        ranges = _open(self)
+        table = _open(self)
         if rows.kept:
             store = open_store(self.staging)
             bits = store.read(self.name_of_bits(rows.kept))
             if hashlib.sha256(bits).hexdigest() != rows.kept:
                 raise changed_there(store)
-            ranges = replace(ranges, keep=lambda start, stop: unpack_kept(bits, start - rows.start, stop - rows.start))
-        return ranges.read(kinds, batch_rows(len(kinds)), rows.start, rows.stop)
+            table = replace(table, keep=lambda start, stop: unpack_kept(bits, start - rows.start, stop - rows.start))
+        return table.read(kinds, batch_rows(len(kinds)), rows.start, rows.stop)
 
     def name_of_bits(self, sha256: str) -> str:
         """Return the name of staged bits."""
@@ -108,12 +107,10 @@ class Job:
 
 
 @lru_cache(_OPENED)
-def _open(job: Job) -> TypedRanges:
-    """Return the rows of a job's table, whose files a worker looks at once for all of its tasks."""
+def _open(job: Job) -> Table:
+    """Return a job's table, whose files a worker looks at once for all of its tasks."""
     policy = job.policy
-    ranges = coded(open_table(job.source, policy.table), policy.sources, signs_of(policy)).ranges
-    assert ranges is not None  # noqa: S101  of what one process need not read
-    return ranges()
+    return coded(open_table(job.source, policy.table), policy.sources, signs_of(policy))
 
 
 def pass_rows(

@@ -44,9 +44,8 @@ def test_every_entity_keeps_as_many_rows_as_it_may(names: list[str], max_rows: i
         wanted = {name: min(number, max_rows) for name, number in Counter(names).items()}
         assert Counter(names[row] for row in rows) == wanted
         assert cap.n_left_out == len(names) - len(rows)
-    assert cap.table.ranges is not None
-    middle, parts = len(names) // 2, cap.table.ranges()
-    halves = [parts.read({"x": "integer"}, rows_at_once, *ends) for ends in ((0, middle), (middle, len(names)))]
+    middle = len(names) // 2
+    halves = [cap.table.read({"x": "integer"}, rows_at_once, *ends) for ends in ((0, middle), (middle, len(names)))]
     assert [value for half in halves for batch in half for value in batch.column(0).to_pylist()] == rows
 
 

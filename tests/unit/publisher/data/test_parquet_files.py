@@ -28,9 +28,8 @@ def read(folder: Path, **kinds: str) -> dict[str, list[Any]]:
     """Read columns, in batches and by the rows' numbers, which must agree."""
     table = open_table(folder)
     whole = pa.Table.from_batches(list(table.read(kinds, 2)))
-    assert table.ranges is not None
     last = whole.num_rows
-    parts = [list(table.ranges().read(kinds, 3, start, stop)) for start, stop in ((0, last // 2), (last // 2, last))]
+    parts = [list(table.read(kinds, 3, start, stop)) for start, stop in ((0, last // 2), (last // 2, last))]
     assert pa.Table.from_batches([*parts[0], *parts[1]]).equals(whole)
     return whole.to_pydict()
 

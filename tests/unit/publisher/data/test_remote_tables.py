@@ -75,10 +75,10 @@ def test_a_table_in_a_bucket_is_the_table_here(name: str, bucket: Store, s3: Fau
     s3.unavailable = s3.reset = s3.cut = 0.1
     assert rows_of(f"{bucket.uri}/{name}").equals(expected)
     assert open_table(RemotePath(f"{bucket.uri}/{name}")).count_rows() == open_table(tmp_path / name).count_rows()
-    ranges, own = open_table(f"{bucket.uri}/{name}").ranges, open_table(tmp_path / name).ranges
-    assert (ranges is None) == (own is None)
-    if ranges is not None and own is not None:
-        found = [pa.Table.from_batches(each().read(KINDS, 100, 120, 900)) for each in (ranges, own)]
+    tables = [open_table(f"{bucket.uri}/{name}"), open_table(tmp_path / name)]
+    assert (tables[0].stored is None) == (tables[1].stored is None)
+    if tables[0].stored is not None:
+        found = [pa.Table.from_batches(each.read(KINDS, 100, 120, 900)) for each in tables]
         assert found[0].equals(found[1])
 
 

@@ -23,6 +23,7 @@ from dp_publish.discovery.finding import AMBIGUOUS, Told, decide, discover
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.discovery.looks import LOOKS, Look, best_look
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.columns import resolve
 from dp_publish.policy.open_columns import find_candidates, is_open
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -114,7 +115,7 @@ def test_numbers_are_read_as_people_write_them(
     decided = decide(table, policy, found, told)
     assert (decided.left_out.get("x") == AMBIGUOUS) == (values is None)
     if values is not None:
-        column = next(decided.table.read({"x": "raw"}, 4000)).column(0)
+        column = next(resolve(decided.table, decided.policy)[0].read({"x": "continuous"}, 4000)).column(0)
         assert pc.unique(column).to_pylist() == values
         assert (decided.policy.column("x").missing == "indicator") == (None in values)
 
@@ -131,7 +132,8 @@ def test_text_is_looked_at_alike_on_every_route(tmp_path: Path) -> None:
         sought = find_candidates(table, policy)
         told = discover(table, partial(table.read, rows=4000), policy, sought, lambda _, counts: counts)
         decided = decide(table, policy, sought, told)
-        (rows,) = decided.table.read(dict.fromkeys(table.types, "raw"), 4000)
+        published = resolve(decided.table, decided.policy)[0]
+        (rows,) = published.read(dict.fromkeys(published.types, "continuous"), 4000)
         found.append((decided.policy.columns, decided.discovery, [*map(str, rows.to_pylist())]))
     assert all(each == found[0] for each in found)
     kinds = {name: section.kind for name, section in found[0][0].items()}

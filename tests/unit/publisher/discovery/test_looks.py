@@ -7,7 +7,8 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from dp_publish.discovery.looks import LOOKS, Look, best_look, converter, count_looks
+from dp_publish.data.cells import Written
+from dp_publish.discovery.looks import LOOKS, Look, as_they_look, best_look, count_looks
 
 CELLS = {
     Look.GAP: ["", " NA ", "n/a", "-", "?", None],
@@ -48,32 +49,32 @@ def test_declared_words_for_gaps_are_gaps() -> None:
 @pytest.mark.parametrize(
     ("look", "decimal", "cells", "values"),
     [
-        (Look.WHOLE, ".", ["1", " 2.5 ", "", "NA", "x", "3,5"], [1.0, 2.5, None, None, None, None]),
-        (Look.COMMA, ",", ["1,5", "2", "x"], [1.5, 2.0, None]),
+        (Look.WHOLE, "", ["1", " 2.5 ", "", "NA", "x", "y"], [1.0, 2.5, None, None, None, None]),
+        (Look.WHOLE, ",", ["1,5", "2", "x"], [1.5, 2.0, None]),
         (
             Look.WHOLE,
             ".",
             ["2,047", "1 630.5", "12\u00a0%", "$1,234.5", "1.234,5"],
             [2047.0, 1630.5, 12.0, 1234.5, None],
         ),
-        (Look.COMMA, ",", ["2,047", "1.234", "1.234,50 EUR", "12,5%", "1,234.5"], [2.047, 1234.0, 1234.5, 12.5, None]),
-        (Look.TRUTH, ".", ["yes", "FALSE", "maybe", ""], [1.0, 0.0, None, None]),
-        (Look.WORD, ".", [" a ", "NA", ""], ["a", "NA", None]),
-        (Look.DOTTED, ".", ["05.10.2024", "31.02.2024", "x"], [datetime.date(2024, 10, 5), None, None]),
-        (Look.DAY_FIRST, ".", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
+        (Look.WHOLE, ",", ["2,047", "1.234", "1.234,50 EUR", "12,5%", "1,234.5"], [2.047, 1234.0, 1234.5, 12.5, None]),
+        (Look.TRUTH, "", ["yes", "FALSE", "5", ""], [1.0, 0.0, None, None]),
+        (Look.WORD, "", [" a ", "NA", ""], ["a", "NA", None]),
+        (Look.DOTTED, "", ["05.10.2024", "31.02.2024", "x"], [datetime.date(2024, 10, 5), None, None]),
+        (Look.DAY_FIRST, "", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
+        (
+            Look.TIME,
+            "",
+            ["2026-03-27T23:30:00Z", "2026-03-28 01:30:00+02:00", "2026-03-27 23:30", "2026-02-30 12:00", "soon"],
+            [*[datetime.datetime(2026, 3, 27, 23, 30)] * 3, None, None],
+        ),
     ],
 )
 def test_cells_become_values_or_gaps(look: Look, decimal: str, cells: list[str], values: list[object]) -> None:
-    """What does not fit the column's kind is no value, and refuses nothing."""
-    assert converter(look, decimal, ())(pa.array(cells)).to_pylist() == values
-
-
-def test_moments_are_instants() -> None:
-    """With a zone they are put into UTC, without one they are in it; a day that does not exist is none."""
-    cells = ["2026-03-27T23:30:00Z", "2026-03-28 01:30:00+02:00", "2026-03-27 23:30", "2026-02-30 12:00", "soon"]
-    found = converter(Look.TIME, ".", ())(pa.array(cells)).to_pylist()
-    instant = datetime.datetime(2026, 3, 27, 23, 30, tzinfo=datetime.UTC)
-    assert found == [instant, instant, instant, None, None]
+    """What does not fit what most cells are is no value, and refuses nothing; moments are put into UTC."""
+    more = {Look.WORD: "b", Look.WHOLE: "7", Look.DOTTED: "13.10.2024", Look.DAY_FIRST: "13/10/2024"}
+    found, read = as_they_look(pa.array([*cells, *[more.get(look, cells[0])] * 9]), Written(decimal))
+    assert (found, read.to_pylist()[: len(cells)]) == (look, values)
 
 
 def test_a_column_is_what_most_of_its_cells_are() -> None:
