@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.wording import at_form
-from dp_bundle.catalog.label import FROM_WHOM, describe_who, is_weak
-from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
+from dp_bundle.catalog.label import is_weak, worded_protection
+from dp_bundle.describe.sentences import describe_hundred
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.dialect import Dialect
@@ -59,25 +59,6 @@ _CHOSEN = {
 }
 
 
-@dataclass(frozen=True)
-class Promise:
-    """What would be promised, in the words of the label.
-
-    Attributes
-    ----------
-    right : float
-        The largest share of right guesses between two candidates.
-    sentences : dict of str to list of str
-        By what they are about: who, from whom, how strongly, and what is not protected.
-    is_weak : bool
-        Whether the label will call it weak.
-    """
-
-    right: float
-    sentences: Mapping[str, list[str]]
-    is_weak: bool
-
-
 @dataclass
 class Answer:
     """What is said of one state of the form.
@@ -94,8 +75,8 @@ class Answer:
         What her own first rows say, for her eyes only.
     choice : str
         What is published, and why.
-    promise : Promise or None
-        None where there is no such release.
+    promise : dict or None
+        What would be promised, in the words of the label; None where there is no such release.
     held : str
         What researchers would see, in words for everybody.
     shown : list of str
@@ -115,7 +96,7 @@ class Answer:
     refusals: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     choice: str = ""
-    promise: Promise | None = None
+    promise: dict[str, Any] | None = None
     held: str = ""
     shown: list[str] = field(default_factory=list)
     plan: Plan | None = None
@@ -374,22 +355,12 @@ def spending_of(ledger: Ledger, policy: Policy) -> Spending:
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
-def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> Promise:
-    """Return the promise in the label's words."""
-    release = "covariance" if policy.privacy.is_moments else "rows"
-    columns = calibrate_assumed(policy, kinds)[0] if release == "rows" else []
-    right = chance_of_guess(guarantee, columns)
-    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
-    return Promise(
-        right,
-        {
-            "who": [describe_who(guarantee, release)],
-            "from whom": [FROM_WHOM],
-            "how strongly": [guess[:1].upper() + guess[1:], describe_hundred(right)],
-            "not protected": describe_unprotected(guarantee, release, columns),
-        },
-        is_weak(right),
-    )
+def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Return the promise in the label's words, and how many of a hundred guesses are right."""
+    is_rows = not policy.privacy.is_moments
+    columns = calibrate_assumed(policy, kinds)[0] if is_rows else []
+    label = worded_protection(guarantee, "rows" if is_rows else "covariance", columns)
+    return {**label, "hundred": describe_hundred(label["right"]), "is_weak": is_weak(label["right"])}
 
 
 def describe_held(plan: Plan) -> str:

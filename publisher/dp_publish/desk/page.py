@@ -17,7 +17,7 @@ from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.session import Session, Work
 from dp_publish.desk.table import Opened
-from dp_publish.desk.words import ABOUT, FIELDS, capital, in_form
+from dp_publish.desk.words import FIELDS, capital, in_form
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.model import DatasetPolicy
 
@@ -77,8 +77,7 @@ def render_desk(answer: Answer, session: Session) -> str:
             fields=fields,
             columns=columns,
             words=FIELDS,
-            about={name: ABOUT[name] for name in DATASET},
-            help={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
+            about={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
             written=WRITTEN if is_text_file(session.asked.data) else (),
             size=_size(desk.opened),
             seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",
@@ -124,7 +123,7 @@ def _parts(answer: Answer, session: Session) -> dict[str, Any]:
     return {
         "answer": answer,
         "promise": promise,
-        "dots": None if promise is None else hundred_guesses(of_hundred(promise.right)),
+        "dots": None if promise is None else hundred_guesses(of_hundred(promise["right"])),
         "picture": _draw_forecast(answer),
         "where": [(where, _heading(where, numbers), said) for where, said in answer.objections.items()],
         "asked": session.asked,
@@ -137,8 +136,7 @@ def _heading(where: str, columns: dict[str, str]) -> str:
     prefix, _, entry = where.rpartition("-")
     if f"{prefix}-" in columns:
         return f"{columns[f'{prefix}-']}: "
-    name = ABOUT.get(entry) if prefix == "dataset" else FIELDS.get(entry, {}).get("label", entry)
-    return f"{name}: " if where else ""
+    return f"{FIELDS.get(entry, {}).get('label', entry)}: " if where else ""
 
 
 def _left_out(why: str) -> str:

@@ -29,7 +29,7 @@ from dp_bundle.files.places import Place
 from dp_publish.data.dialect import Dialect, is_text_file
 from dp_publish.data.table import open_table
 from dp_publish.desk.answer import Answer, Desk
-from dp_publish.desk.document import new_policy, with_header
+from dp_publish.desk.document import changed_policy, new_policy
 from dp_publish.ledger.ledger import open_ledger
 from dp_publish.policy.file import parse_policy
 
@@ -68,9 +68,11 @@ class Session:
         self.asked = asked
         self.saved = _read_policy(asked.policy)
         text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
-        text = text if asked.header is None else with_header(text, asked.header)
-        policy = parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
-        _require_table(asked.data, policy.table)
+        dialect = parse_policy(text, str(asked.policy), asked.name).table  # what cannot be read is for an editor
+        if asked.header is not None:
+            text = changed_policy(text, (), {"table-header": asked.header})[0]
+            dialect = dialect.model_copy(update={"header": asked.header})
+        _require_table(asked.data, dialect)
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
         self.fields: dict[str, str] = {}
         self.work: Work | None = None
@@ -174,8 +176,8 @@ class Session:
 
     def key_of(self, answer: Answer) -> str:
         """Return a mark of what is promised and published, by which the question is known that she said yes to."""
-        promise = None if answer.promise is None else answer.promise.sentences
-        asked = answer.text, self.desk.opened.fingerprint, answer.plan and answer.plan.release, promise, answer.account
+        release = answer.plan and answer.plan.release
+        asked = answer.text, self.desk.opened.fingerprint, release, answer.promise, answer.account
         return hashlib.sha256(repr(asked).encode()).hexdigest()
 
     def show(self, name: str, path: Path) -> None:

@@ -13,7 +13,13 @@ from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import counted, listed, quote_name, quote_path, round_up
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, describe_total
+from dp_bundle.describe.sentences import (
+    describe_bounds,
+    describe_promise,
+    describe_scale,
+    describe_size,
+    describe_total,
+)
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import RemotePath
@@ -64,7 +70,7 @@ def describe_receipt(
         "not protected": label["unprotected"],
         "what researchers will see": describe_use(release, policy),
         "in numbers": [
-            *map(_with_one_point, label["strength"]),
+            *describe_promise(_with_one_point(release)),
             *describe_scale(release.columns),
             *_describe_spent(receipt, release),
         ],
@@ -79,17 +85,17 @@ def describe_receipt(
         lines += [f"{head}:", *(_folded(sentence, width) for sentence in sentences)] if sentences else []
     if receipt.report.tells:
         lines += ["for your eyes only, because this depends on the raw values:"]
-        lines += [_folded(line.removeprefix("  "), width) for line in _describe_report(receipt)]
+        lines += [_folded(line, width) for line in _describe_report(receipt)]
     if len(source_names(release.columns)) > 1:  # of one there is no graph
         lines.append(f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}")
     return "\n".join(lines)
 
 
-def _with_one_point(sentence: str) -> str:
-    """Return a sentence with the middle one of its (epsilon, delta) points; the page beside the bundle has all."""
-    points = sentence.split("; epsilon = ")
-    first, _, _ = points[0].partition("epsilon = ")
-    return f"{first}epsilon = {points[len(points) // 2].removesuffix('.')}." if len(points) > 1 else sentence
+def _with_one_point(release: Release) -> Release:
+    """Return the release with the middle one of its (epsilon, delta) points; the page beside the bundle has all."""
+    points = release.guarantee.epsilon_delta
+    guarantee = release.guarantee.model_copy(update={"epsilon_delta": points[len(points) // 2 :][:1]})
+    return release.model_copy(update={"guarantee": guarantee})
 
 
 def _folded(sentence: str, width: int | None) -> str:
@@ -285,24 +291,24 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
-    lines = [f"  {counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_COUNTED]]
+    lines = [f"{counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_COUNTED]]
     rest = ranked[_COUNTED:]
     if rest:
         n_cells = sum(number for _, number in rest)
-        lines.append(f"  {counted(n_cells, 'cell')} of {counted(len(rest), 'more column')} {what}")
+        lines.append(f"{counted(n_cells, 'cell')} of {counted(len(rest), 'more column')} {what}")
     return lines
 
 
 def _describe_entities(number: int) -> list[str]:
     found = "1 entity" if number == 1 else f"{number:,} entities"
     return [
-        f"  {found} found (one with each id, without blanks around it, and of a whole number without zeros before it "
+        f"{found} found (one with each id, without blanks around it, and of a whole number without zeros before it "
         "or behind its point)"
     ]
 
 
 def _describe_rows(number: int, what: str) -> list[str]:
-    return [f"  {counted(number, 'row')} {what}"] if number else []
+    return [f"{counted(number, 'row')} {what}"] if number else []
 
 
 def _has_ball(release: Release) -> bool:
