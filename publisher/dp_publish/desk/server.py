@@ -399,10 +399,8 @@ async def _serve(session: Session, own: socket.socket, browse: bool, tell: Calla
 
 def is_idle(session: Session) -> bool:
     """Return whether nobody has asked anything for an hour, and nothing is being done."""
-    work = session.work
-    if work is not None and work.is_running:
-        return False
-    return time.monotonic() - max(session.touched, work.ended if work is not None else 0.0) > IDLE
+    ended = session.work.ended if session.work is not None else 0.0
+    return not session.is_working and time.monotonic() - max(session.touched, ended) > IDLE
 
 
 def _listens_for_enter(loop: asyncio.AbstractEventLoop, pressed: Callable[[], None]) -> bool:

@@ -97,12 +97,17 @@ class Session:
         """Whether the table is still being read."""
         return self._opening.is_alive()
 
+    @property
+    def is_working(self) -> bool:
+        """Whether something that was begun is still being done."""
+        return self.work is not None and self.work.is_running
+
     def answer(self, fields: dict[str, str]) -> Answer:
         """Return what is said of the form, and keep what is in it for when the page is loaded again."""
         fields = dict(self.desk.fit(fields))
         answer = self.desk.answer(fields)
         self.fields = fields
-        if self.work is not None and self.work.is_running:
+        if self.is_working:
             return answer
         if there := [str(path) for path in self.asked.files if os.path.lexists(path)]:
             answer.object("", f"{' and '.join(there)} are a release that was made: move them to make another.")
@@ -136,7 +141,7 @@ class Session:
 
     def start(self, what: str, fields: dict[str, str]) -> None:
         """Begin with work: a plan, a look at all rows, an audit, or the publication by the policy as it is saved."""
-        if self.work is not None and self.work.is_running:
+        if self.is_working:
             raise PolicyError("something is being done already: wait for it, or cancel it")
         self.work = Work(what, self._publishing(fields) if what == "publish" else self._trying(what, fields))
 
