@@ -189,46 +189,39 @@ class Desk:
         except DpGraphError as error:
             answer.object(GENERAL, f"{error}: close the desk, and open it again.")
             return answer
-        policy = self._parse(answer)
-        if policy is None:
+        try:
+            policy = parse_policy(text, "of the form", self.name)
+        except PolicyError as error:
+            self._object_to(answer, error)
             answer.is_read = False
-        if policy is None or any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
+            return answer
+        if any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
             return answer
         if self.opened.problem:
             self._object_to(answer, self.opened.problem)
             return answer
-        insists = bool(fields.get("anyway"))
         prepared = self._prepare(answer, policy)
         if prepared is not None:
-            self._judge(answer, prepared, insists=insists)
+            self._judge(answer, prepared, insists=bool(fields.get("anyway")))
         return answer
-
-    def _parse(self, answer: Answer) -> Policy | None:
-        """Return the policy, or add what is wrong with it."""
-        try:
-            return parse_policy(answer.text, "of the form", self.name)
-        except PolicyError as error:
-            self._object_to(answer, error)
-            return None
 
     def _prepare(self, answer: Answer, policy: Policy) -> Prepared | None:
         """Choose what is released; a column that cannot be published gets its objection, and is passed over."""
-        withheld = self.ledger.entities(policy.dataset.name)
+        withheld, opened = self.ledger.entities(policy.dataset.name), self.opened.table
         while True:
             try:
-                chosen, why = choose_release(self.data, policy, withheld, opened=self.opened.table)
-                prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
+                chosen, why = choose_release(self.data, policy, withheld, opened=opened)
+                prepared = prepare(self.data, chosen, withheld, opened=opened)
+                break
             except (DpGraphError, ValidationError) as error:
                 about = self._object_to(answer, error)
                 named = [name for name in about if name in self.columns and not policy.column(name).drop]
                 if not named or len(named) == len(self.columns):
                     return None
                 policy = _without(policy, named)
-                continue
-            answer.choice = " ".join(describe_choice(chosen, why, policy))
-            sought = prepared.policy.sought
-            answer.left_out = {} if sought is None else dict(sought.left_out)
-            return prepared
+        answer.choice = " ".join(describe_choice(chosen, why, policy))
+        answer.left_out = dict(prepared.policy.sought.left_out) if prepared.policy.sought else {}
+        return prepared
 
     def _object_to(self, answer: Answer, error: DpGraphError | ValidationError) -> list[str]:
         """Add what an error says beside the fields that it is about; return the columns that it names."""

@@ -10,7 +10,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
-from dp_bundle.base.quoting import counted, listed, quote_name, quote_path, round_up
+from dp_bundle.base.quoting import and_more, counted, listed, quote_name, quote_path, round_up
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import (
@@ -162,7 +162,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
     of_bounds = {name: number for name, number in report.filled.items() if name not in unbounded}
     of_center = {name: number for name, number in report.filled.items() if name in unbounded}
     return [
-        *(_describe_entities(report.n_entities) if report.n_entities else []),
+        *_describe_entities(report.n_entities),
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_cells(report.beyond, "clipped to what was found for it (see dp-bundle inspect)"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
@@ -282,10 +282,7 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name in receipt.left_out:
         by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
-    return [
-        f"left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
-        for reason, left in by_reason.items()
-    ]
+    return [f"left out: {and_more(left, _SHOWN)} ({reason})" for reason, left in by_reason.items()]
 
 
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
@@ -301,10 +298,10 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
 
 def _describe_entities(number: int) -> list[str]:
     found = "1 entity" if number == 1 else f"{number:,} entities"
-    return [
-        f"{found} found (one with each id, without blanks around it, and of a whole number without zeros before it "
-        "or behind its point)"
-    ]
+    how = (
+        "one with each id, without blanks around it, and of a whole number without zeros before it or behind its point"
+    )
+    return [f"{found} found ({how})"] if number else []
 
 
 def _describe_rows(number: int, what: str) -> list[str]:
