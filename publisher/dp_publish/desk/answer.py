@@ -150,8 +150,9 @@ class Desk:
     @at_form()
     def open(self, dialect: Dialect) -> Opened:
         """Read the table as a dialect has it, unless it was read so last."""
+        opened = self._keep("opened", dialect, lambda: open_for_desk(self.data, dialect))
         self._dialect = dialect
-        return self._keep("opened", dialect, lambda: open_for_desk(self.data, dialect))
+        return opened
 
     @property
     def columns(self) -> list[str]:
