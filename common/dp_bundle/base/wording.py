@@ -1,8 +1,8 @@
-"""Phrases in the words of who reads them: of a command's options and a policy's file, or of the desk's form.
+"""Phrases in the words of whoever reads them: of options and a policy's file, or of the desk's form.
 
-Sentences are made where something is found, and say what to do about it. Who types commands does that by an option, or
-by an entry of the policy; who fills in the form has neither before her. In the form's words «kind» stands for the label
-of the field that holds an entry, which the form puts there.
+A sentence is made where something is found, and says what to do about it. Whoever types commands does that by an
+option or an entry of the policy; whoever fills in the form has neither at hand. In the form's words, «kind» stands for
+the label of the field that holds this entry, and the form puts the label there.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ _AT_FORM = ContextVar("at_form", default=FORM_ASKS in os.environ)
 
 
 class Phrase:
-    """A part of a sentence; which words it has is decided when the sentence is made.
+    """A part of a sentence, whose words are chosen when the sentence is made.
 
     Parameters
     ----------
     typed, chosen : str
-        For who types commands, and for who chooses in the form.
+        For whoever types commands, and for whoever chooses in the form.
     """
 
     def __init__(self, typed: str, chosen: str) -> None:
@@ -41,7 +41,7 @@ def at_form() -> Iterator[None]:
 
 
 def typed(words: str) -> Phrase:
-    """Return what to type, in parentheses, which who fills in the form is not told."""
+    """Return what to type, in parentheses, of which the form says nothing."""
     return Phrase(f" ({words})", "")
 
 

@@ -4,6 +4,7 @@ Its sentences are those of `dp_bundle.describe`, which other pages show; a publi
 """
 
 import math
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -26,6 +27,7 @@ from dp_bundle.describe.sentences import (
     first_columns,
 )
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.manifest.release import Release
 
@@ -62,18 +64,40 @@ def worded_label(release: Release) -> dict[str, Any]:
         "strength": describe_promise(release),
         "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }
-    guess = describe_guess(guarantee, release.columns).removeprefix("In words: ")
-    guess, right = guess[:1].upper() + guess[1:], chance_of_guess(guarantee, release.columns)
+    protection = worded_protection(guarantee, release.kind, release.columns, release.discovery)
+    guess, right = protection["guess"], protection["right"]
     return {
         **common,
+        **protection,
         "protects": _PROTECTED[guarantee.unit] + ("" if guarantee.neighbours.n_rows_public else ", there or not"),
-        "who": describe_who(guarantee, release.kind),
-        "from_whom": FROM_WHOM,
-        "guess": guess,
         "plainly": [guess, *(describe_all_releases(total) if total.releases > 1 else _describe_strength(right))],
-        "right": right,
         "is_weak": is_weak(in_all if total.releases > 1 else right),
-        "unprotected": describe_unprotected(guarantee, release.kind, release.columns, release.discovery),
+    }
+
+
+def worded_protection(
+    guarantee: Guarantee, kind: str, columns: Sequence[Column], discovery: Discovery | None = None
+) -> dict[str, Any]:
+    """Return `who`, `from_whom`, `guess`, `right` and `unprotected` of a label, of what is released or may be.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        Of the release.
+    kind : str
+        "rows" or "covariance".
+    columns : sequence of Column
+        Those of rows, or of a release that was made.
+    discovery : Discovery, optional
+        What was found of its columns before.
+    """
+    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
+    return {
+        "who": describe_who(guarantee, kind),
+        "from_whom": FROM_WHOM,
+        "guess": guess[:1].upper() + guess[1:],
+        "right": chance_of_guess(guarantee, columns),
+        "unprotected": describe_unprotected(guarantee, kind, columns, discovery),
     }
 
 

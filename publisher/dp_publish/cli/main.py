@@ -5,13 +5,13 @@ Each command imports its libraries when it runs, so help appears at once and no 
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,7 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     begun_at = datetime.datetime.now(datetime.UTC)
+    from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal
     from dp_publish.cli.messages.release import describe_receipt, receipt_document
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
@@ -169,6 +170,7 @@ def publish_command(
     from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
+    from dp_publish.release.workers.cluster import dask_cluster
 
     if engine == "dask":
         place_for_workers(data)  # before anything is started or made
@@ -205,21 +207,13 @@ def publish_command(
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
     beside: list[Any] = []
-    with warnings_told(quiet=quiet), contextlib.ExitStack() as meanwhile:
-        show = cluster = None
-        if log is not None:
-            from dp_publish.cli.messages.following import logged_to
-
-            meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", staging))
-        if engine == "dask":
-            from dp_publish.release.workers.cluster import dask_cluster
-
-            cluster = meanwhile.enter_context(dask_cluster(scheduler, staging))
-        if is_shown or progress == "lines":
-            from dp_publish.cli.messages.following import shown_as_lines, shown_on_terminal
-
-            following = shown_as_lines if progress == "lines" else shown_on_terminal
-            show = meanwhile.enter_context(following(prepared.count_rows()))
+    follow = shown_as_lines if progress == "lines" else shown_on_terminal if is_shown else None
+    with (
+        warnings_told(quiet=quiet),
+        logged_to(log, data, target, f"{target}.minisig", staging) if log else nullcontext(),
+        dask_cluster(scheduler, staging) if engine == "dask" else nullcontext() as cluster,
+        follow(prepared.count_rows()) if follow else nullcontext() as show,
+    ):
         receipt = publish(
             data,
             policy,

@@ -62,70 +62,80 @@ def header_option(command: F) -> F:
 
 def dialect_options(command: F) -> F:
     """Add the options that describe the format of a text file."""
-    options = [
-        header_option,
-        option("--delimiter", applies=[_TEXT], help="Text files: the character between cells, such as ';' or tab."),
-        option("--decimal", applies=[_TEXT], type=click.Choice([".", ","]), help="Text files: the decimal mark."),
-        option("--encoding", applies=[_TEXT], help="Text files: the encoding, such as utf-8, cp1252 or utf-16."),
-    ]
-    return _with(options, command)
+    said = "Text files: the"
+    for name, help_text, choices in (
+        ("--encoding", f"{said} encoding, such as utf-8, cp1252 or utf-16.", None),
+        ("--decimal", f"{said} decimal mark.", click.Choice([".", ","])),
+        ("--delimiter", f"{said} character between cells, such as ';' or tab.", None),
+    ):
+        command = option(name, applies=[_TEXT], type=choices, help=help_text)(command)
+    return header_option(command)
 
 
 def policy_options(command: F) -> F:
     """Add the option for the policy file, and those that override its release, strength and header entries."""
+    for name, applies, help_text in (
+        ("--sigma", [_ROWS], "Strength as the standard deviation of the noise, in data units."),
+        ("--rho", ALWAYS, "Strength as rho of zero-concentrated differential privacy."),
+        ("--delta", [Where("the strength is an epsilon")], "The delta that goes with --epsilon."),
+        ("--epsilon", ALWAYS, "Strength as epsilon, with --delta (optional in a covariance release)."),
+        ("--mu", ALWAYS, "Strength as mu of Gaussian differential privacy."),
+    ):
+        command = option(name, applies=applies, type=float, help=help_text)(command)
     *names, last = get_args(SoundMechanism)
-    file = option(
-        "--policy",
-        "policy_file",
-        applies=ALWAYS,
-        type=click.Path(path_type=Path),
-        help="The policy file; NAME.policy.toml beside DATA by default.",
+    return _with(
+        [
+            option(
+                "--policy",
+                "policy_file",
+                applies=ALWAYS,
+                type=click.Path(path_type=Path),
+                help="The policy file; NAME.policy.toml beside DATA by default.",
+            ),
+            option(
+                "--like",
+                applies=ALWAYS,
+                type=BundlePath(),
+                help="An earlier release, whose columns, kinds, levels, gaps, bounds, centers and scales hold, at no "
+                "cost.",
+            ),
+            header_option,
+            option(
+                "--release",
+                applies=ALWAYS,
+                type=click.Choice(get_args(ReleaseKind)),
+                help="Publish noisy rows, or second moments and histograms only.",
+            ),
+            option(
+                "--scale",
+                applies=ALWAYS,
+                callback=_scale_of,
+                metavar="NAME",
+                help="Tell links of values (raw), of normal scores (scores) or either by column (auto); or columns for "
+                "scores, with commas between.",
+            ),
+            option(
+                "--mechanism",
+                applies=[_COVARIANCE],
+                type=click.Choice(get_args(Mechanism)),
+                metavar="NAME",
+                help=f"Covariance release: auto, {', '.join(names)} or {last}.",
+            ),
+            option(
+                "--neighbours",
+                applies=[_COVARIANCE],
+                type=click.Choice([each.value for each in Neighbours]),
+                help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
+            ),
+            option(
+                "--unit",
+                applies=ALWAYS,
+                type=click.Choice(("cell", "row")),
+                help="What is protected: one cell, or one whole row.",
+            ),
+        ],
+        command,
     )
-    like = option(
-        "--like",
-        applies=ALWAYS,
-        type=BundlePath(),
-        help="An earlier release, whose columns, kinds, levels, gaps, bounds, centers and scales hold, at no cost.",
-    )
-    mechanism = option(
-        "--mechanism",
-        applies=[_COVARIANCE],
-        type=click.Choice(get_args(Mechanism)),
-        metavar="NAME",
-        help=f"Covariance release: auto, {', '.join(names)} or {last}.",
-    )
-    neighbours = option(
-        "--neighbours",
-        applies=[_COVARIANCE],
-        type=click.Choice([each.value for each in Neighbours]),
-        help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
-    )
-    scale = option(
-        "--scale",
-        applies=ALWAYS,
-        callback=_scale_of,
-        metavar="NAME",
-        help="Tell links of values (raw), of normal scores (scores) or either by column (auto); or "
-        "columns for scores, with commas between.",
-    )
-    release, unit = (
-        option(name, applies=ALWAYS, type=click.Choice(choices), help=text)
-        for name, choices, text in (
-            ("--release", get_args(ReleaseKind), "Publish noisy rows, or second moments and histograms only."),
-            ("--unit", ("cell", "row"), "What is protected: one cell, or one whole row."),
-        )
-    )
-    strengths = [
-        option(name, applies=applies, type=float, help=text)
-        for name, applies, text in (
-            ("--mu", ALWAYS, "Strength as mu of Gaussian differential privacy."),
-            ("--epsilon", ALWAYS, "Strength as epsilon, with --delta (optional in a covariance release)."),
-            ("--delta", [Where("the strength is an epsilon")], "The delta that goes with --epsilon."),
-            ("--rho", ALWAYS, "Strength as rho of zero-concentrated differential privacy."),
-            ("--sigma", [_ROWS], "Strength as the standard deviation of the noise, in data units."),
-        )
-    ]
-    return _with([file, like, header_option, release, scale, mechanism, neighbours, unit, *strengths], command)
 
 
 def _scale_of(context: click.Context, parameter: click.Parameter, value: str | None) -> str | list[str] | None:

@@ -54,9 +54,9 @@ _PHRASES = {
     "encoding": ENCODING,
     "in_policy": IN_POLICY,
     "in_table": IN_TABLE,
-    "kinds_of_words": KINDS_OF_WORDS,
     "leave_out": LEAVE_OUT,
     "missing_values": MISSING_VALUES,
+    "say_words": Phrase(f"give words a kind ({KINDS_OF_WORDS})", "choose under “«kind»” what words they are"),
 }
 
 
@@ -77,10 +77,7 @@ class Fault(enum.Enum):
         "say, from no to yes, or {leave_out}"
     )
     POINT = 'has a decimal point: set decimal = "."{in_table}, or correct it'
-    TEXT = (
-        "is not a number: {by_template}give words a kind ({kinds_of_words}), list those for gaps in {missing_values}, "
-        "or {leave_out}"
-    )
+    TEXT = "is not a number: {by_template}{say_words}, list those for gaps in {missing_values}, or {leave_out}"
     TIME_OF_DAY = (
         'is a time of the day: {by_policy}give its column kind = "time" and format = "%H:%M", say, or {leave_out}'
     )

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.wording import at_form
-from dp_bundle.catalog.label import FROM_WHOM, describe_who, is_weak
-from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
+from dp_bundle.catalog.label import is_weak, worded_protection
+from dp_bundle.describe.sentences import describe_hundred
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.dialect import Dialect
@@ -59,25 +59,6 @@ _CHOSEN = {
 }
 
 
-@dataclass(frozen=True)
-class Promise:
-    """What would be promised, in the words of the label.
-
-    Attributes
-    ----------
-    right : float
-        The largest share of right guesses between two candidates.
-    sentences : dict of str to list of str
-        By what they are about: who, from whom, how strongly, and what is not protected.
-    is_weak : bool
-        Whether the label will call it weak.
-    """
-
-    right: float
-    sentences: Mapping[str, list[str]]
-    is_weak: bool
-
-
 @dataclass
 class Answer:
     """What is said of one state of the form.
@@ -94,8 +75,8 @@ class Answer:
         What her own first rows say, for her eyes only.
     choice : str
         What is published, and why.
-    promise : Promise or None
-        None where there is no such release.
+    promise : dict or None
+        What would be promised, in the words of the label; None where there is no such release.
     held : str
         What researchers would see, in words for everybody.
     shown : list of str
@@ -115,7 +96,7 @@ class Answer:
     refusals: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     choice: str = ""
-    promise: Promise | None = None
+    promise: dict[str, Any] | None = None
     held: str = ""
     shown: list[str] = field(default_factory=list)
     plan: Plan | None = None
@@ -169,8 +150,9 @@ class Desk:
     @at_form()
     def open(self, dialect: Dialect) -> Opened:
         """Read the table as a dialect has it, unless it was read so last."""
+        opened = self._keep("opened", dialect, lambda: open_for_desk(self.data, dialect))
         self._dialect = dialect
-        return self._keep("opened", dialect, lambda: open_for_desk(self.data, dialect))
+        return opened
 
     @property
     def columns(self) -> list[str]:
@@ -208,46 +190,39 @@ class Desk:
         except DpGraphError as error:
             answer.object(GENERAL, f"{error}: close the desk, and open it again.")
             return answer
-        policy = self._parse(answer)
-        if policy is None:
+        try:
+            policy = parse_policy(text, "of the form", self.name)
+        except PolicyError as error:
+            self._object_to(answer, error)
             answer.is_read = False
-        if policy is None or any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
+            return answer
+        if any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
             return answer
         if self.opened.problem:
             self._object_to(answer, self.opened.problem)
             return answer
-        insists = bool(fields.get("anyway"))
         prepared = self._prepare(answer, policy)
         if prepared is not None:
-            self._judge(answer, prepared, insists=insists)
+            self._judge(answer, prepared, insists=bool(fields.get("anyway")))
         return answer
-
-    def _parse(self, answer: Answer) -> Policy | None:
-        """Return the policy, or add what is wrong with it."""
-        try:
-            return parse_policy(answer.text, "of the form", self.name)
-        except PolicyError as error:
-            self._object_to(answer, error)
-            return None
 
     def _prepare(self, answer: Answer, policy: Policy) -> Prepared | None:
         """Choose what is released; a column that cannot be published gets its objection, and is passed over."""
-        withheld = self.ledger.entities(policy.dataset.name)
+        withheld, opened = self.ledger.entities(policy.dataset.name), self.opened.table
         while True:
             try:
-                chosen, why = choose_release(self.data, policy, withheld, opened=self.opened.table)
-                prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
+                chosen, why = choose_release(self.data, policy, withheld, opened=opened)
+                prepared = prepare(self.data, chosen, withheld, opened=opened)
+                break
             except (DpGraphError, ValidationError) as error:
                 about = self._object_to(answer, error)
                 named = [name for name in about if name in self.columns and not policy.column(name).drop]
                 if not named or len(named) == len(self.columns):
                     return None
                 policy = _without(policy, named)
-                continue
-            answer.choice = " ".join(describe_choice(chosen, why, policy))
-            sought = prepared.policy.sought
-            answer.left_out = {} if sought is None else dict(sought.left_out)
-            return prepared
+        answer.choice = " ".join(describe_choice(chosen, why, policy))
+        answer.left_out = dict(prepared.policy.sought.left_out) if prepared.policy.sought else {}
+        return prepared
 
     def _object_to(self, answer: Answer, error: DpGraphError | ValidationError) -> list[str]:
         """Add what an error says beside the fields that it is about; return the columns that it names."""
@@ -374,22 +349,12 @@ def spending_of(ledger: Ledger, policy: Policy) -> Spending:
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
-def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> Promise:
-    """Return the promise in the label's words."""
-    release = "covariance" if policy.privacy.is_moments else "rows"
-    columns = calibrate_assumed(policy, kinds)[0] if release == "rows" else []
-    right = chance_of_guess(guarantee, columns)
-    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
-    return Promise(
-        right,
-        {
-            "who": [describe_who(guarantee, release)],
-            "from whom": [FROM_WHOM],
-            "how strongly": [guess[:1].upper() + guess[1:], describe_hundred(right)],
-            "not protected": describe_unprotected(guarantee, release, columns),
-        },
-        is_weak(right),
-    )
+def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Return the promise in the label's words, and how many of a hundred guesses are right."""
+    is_rows = not policy.privacy.is_moments
+    columns = calibrate_assumed(policy, kinds)[0] if is_rows else []
+    label = worded_protection(guarantee, "rows" if is_rows else "covariance", columns)
+    return {**label, "hundred": describe_hundred(label["right"]), "is_weak": is_weak(label["right"])}
 
 
 def describe_held(plan: Plan) -> str:

@@ -33,19 +33,9 @@ Place = tuple[str, ...]
 
 def new_policy(source: str, name: str) -> str:
     """Return the text of a policy that leaves everything to dp-publish."""
-    document = tomlkit.document()
-    document.add(tomlkit.comment(f"What dp-publish may do with {tomlkit.item(source).as_string()}."))
-    document.add(tomlkit.nl())
-    dataset = tomlkit.table().add("name", name)
-    document.add("dataset", dataset)
-    document.add(tomlkit.nl())
-    document.add("privacy", tomlkit.table().add("unit", "row").add("mu", 1.0))
-    return tomlkit.dumps(document)
-
-
-def with_header(text: str, header: str) -> str:
-    """Return the policy with what is said of the first line of a text file."""
-    return _put(text, {("table", "header"): header})
+    quoted, called = (tomlkit.item(text).as_string() for text in (source, name))
+    sections = f'[dataset]\nname = {called}\n\n[privacy]\nunit = "row"\nmu = 1.0\n'
+    return f"# What dp-publish may do with {quoted}.\n\n{sections}"
 
 
 def column_field(number: int, entry: str) -> str:

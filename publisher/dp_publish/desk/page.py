@@ -16,8 +16,7 @@ from dp_publish.data.dialect import is_text_file
 from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.session import Session, Work
-from dp_publish.desk.table import Opened
-from dp_publish.desk.words import ABOUT, FIELDS, capital, in_form
+from dp_publish.desk.words import FIELDS, capital, in_form
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.model import DatasetPolicy
 
@@ -25,12 +24,7 @@ _ASSETS = Path(__file__).with_name("assets")
 _STEPS = 200  # of the slider
 _ACROSS, _DOWN = (38, 352), (10, 170)  # of the drawing in forecast.html, where its axes begin and end
 _LEVELS, _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0), (0.1, 0.3, 1.0, 3.0, 10.0)
-_DONE = {
-    "publish": "Publishing",
-    "plan": "Forecasting other strengths",
-    "look": "Looking at all rows",
-    "audit": "Attacking made-up releases",
-}
+_PARTS = ("promise", "forecast", "standing", "policy", "sure", "account", "saved")
 
 
 @cache
@@ -47,86 +41,69 @@ def files() -> dict[str, tuple[str, str]]:
 
 @cache
 def _templates() -> Environment:
+    found = FileSystemLoader(_ASSETS)
     environment = Environment(
-        loader=FileSystemLoader(_ASSETS),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=found, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["printable"] = escape
-    environment.filters["in_form"] = in_form
-    environment.filters["lines"] = lambda text: "\n".join(map(escape, text.split("\n")))
-    environment.filters["lines_in_form"] = lambda text: "\n".join(map(in_form, text.split("\n")))
+    environment.filters |= {
+        "printable": escape,
+        "in_form": in_form,
+        "lines": lambda text: "\n".join(map(escape, text.split("\n"))),
+        "lines_in_form": lambda text: "\n".join(map(in_form, text.split("\n"))),
+        "counted": counted,
+    }
     return environment
+
+
+def _render(name: str, **given: Any) -> str:
+    return _templates().get_template(f"{name}.html").render(given)
 
 
 def render_desk(answer: Answer, session: Session) -> str:
     """Return the form, filled in."""
     desk = session.desk
-    fields = {**shown_fields(desk.text, desk.columns), "anyway": "", **session.fields}
-    columns = [
-        {"name": name, "seems": desk.opened.seems[name], "prefix": column_field(number, "")}
-        for number, name in enumerate(desk.columns)
-    ]
-    return (
-        _templates()
-        .get_template("desk.html")
-        .render(
-            session=session,
-            fields=fields,
-            columns=columns,
-            words=FIELDS,
-            about={name: ABOUT[name] for name in DATASET},
-            help={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
-            written=WRITTEN if is_text_file(session.asked.data) else (),
-            size=_size(desk.opened),
-            seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",
-            steps=_STEPS,
-            position=_position(answer),
-            **_parts(answer, session),
-        )
+    return _render(
+        "desk",
+        session=session,
+        opened=desk.opened,
+        fields={**shown_fields(desk.text, desk.columns), "anyway": "", **session.fields},
+        words=FIELDS,
+        about={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
+        written=WRITTEN if is_text_file(session.asked.data) else (),
+        steps=_STEPS,
+        position=_position(answer),
+        **_parts(answer, session),
     )
-
-
-def _size(opened: Opened) -> str:
-    if opened.problem:
-        return "It cannot be read yet"
-    return f"{counted(opened.n_rows, 'row')}, {counted(len(opened.table.types), 'column')}"
 
 
 def state(answer: Answer, session: Session) -> dict[str, Any]:
     """Return what the page changes after an answer: parts by their ids, objections by field, and what may be done."""
-    columns = {
-        column_field(number, "state"): answer.left_out.get(name, "") for number, name in enumerate(session.desk.columns)
-    }
-    filled = _parts(answer, session)
+    desk, filled = session.desk, _parts(answer, session)
+    left_out = enumerate(answer.left_out.get(name, "") for name in desk.columns)
     return {
-        "parts": {name: _templates().get_template(f"{name}.html").render(filled) for name in _PARTS},
+        "parts": {name: _render(name, **filled) for name in _PARTS},
         "objections": {where: " ".join(map(in_form, said)) for where, said in answer.objections.items()},
-        "columns": {where: _left_out(why) for where, why in columns.items()},
+        "columns": {column_field(number, "state"): _left_out(why) for number, why in left_out},
         "position": _position(answer),
         "publishable": answer.can_publish and not answer.refusals,
         "refused": bool(answer.refusals),
         "savable": answer.is_read,
         "key": session.key_of(answer),
-        "reading": session.desk.reading,
-        "dirty": answer.text != session.desk.text,
+        "reading": desk.reading,
+        "dirty": answer.text != desk.text,
     }
 
 
-_PARTS = ("promise", "forecast", "standing", "policy", "sure", "account", "saved")
-
-
 def _parts(answer: Answer, session: Session) -> dict[str, Any]:
-    promise, desk = answer.promise, session.desk
-    numbers = {column_field(number, ""): name for number, name in enumerate(desk.columns)}
+    promise = answer.promise
+    columns = {column_field(number, ""): name for number, name in enumerate(session.desk.columns)}
     return {
         "answer": answer,
+        "columns": columns,
         "promise": promise,
-        "dots": None if promise is None else hundred_guesses(of_hundred(promise.right)),
+        "dots": None if promise is None else hundred_guesses(of_hundred(promise["right"])),
         "picture": _draw_forecast(answer),
-        "where": [(where, _heading(where, numbers), said) for where, said in answer.objections.items()],
+        "where": [(where, _heading(where, columns), said) for where, said in answer.objections.items()],
         "asked": session.asked,
         "is_new": session.saved is None,
     }
@@ -137,8 +114,7 @@ def _heading(where: str, columns: dict[str, str]) -> str:
     prefix, _, entry = where.rpartition("-")
     if f"{prefix}-" in columns:
         return f"{columns[f'{prefix}-']}: "
-    name = ABOUT.get(entry) if prefix == "dataset" else FIELDS.get(entry, {}).get("label", entry)
-    return f"{name}: " if where else ""
+    return f"{FIELDS.get(entry, {}).get('label', entry)}: " if where else ""
 
 
 def _left_out(why: str) -> str:
@@ -163,13 +139,10 @@ def work_state(work: Work | None, session: Session) -> dict[str, Any]:
         if label.is_file():
             session.show("publish", label)
             shown = session.page_of("publish")
-    text = _templates().get_template("work.html")
     return {
         "running": code is None,
         "published": work.what == "publish" and code == 0,
-        "html": text.render(
-            work=work, code=code, said=said, doing=_DONE[work.what], of=of, shown=shown, session=session
-        ),
+        "html": _render("work", work=work, code=code, said=said, of=of, shown=shown, session=session),
     }
 
 

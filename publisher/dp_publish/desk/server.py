@@ -280,20 +280,18 @@ class _Ask(_Handler):
         if what == "close":
             self.done()
             return {"closed": True}
-        if what == "work":
+        if what == "cancel" and session.work is not None:
+            session.work.cancel()
+        if what in ("cancel", "work"):
             return page.work_state(session.work, session)
-        if what == "cancel":
-            if session.work is not None:
-                session.work.cancel()
-            return page.work_state(session.work, session)
+
         if session.is_opening or session.failure:
             return {"error": "the table is not open yet"}
-        if what == "save":
-            return {"done": session.save(sent), **page.state(session.answer(sent), session)}
-        if what in ("publish", "plan", "look", "audit"):
-            session.start(what, sent)
-            return page.work_state(session.work, session)
-        return page.state(session.answer(sent), session)
+        if what in ("save", "check"):
+            done = {"done": session.save(sent)} if what == "save" else {}
+            return {**done, **page.state(session.answer(sent), session)}
+        session.start(what, sent)
+        return page.work_state(session.work, session)
 
 
 def _whole_page(session: Session) -> dict[str, Any]:
@@ -401,10 +399,8 @@ async def _serve(session: Session, own: socket.socket, browse: bool, tell: Calla
 
 def is_idle(session: Session) -> bool:
     """Return whether nobody has asked anything for an hour, and nothing is being done."""
-    work = session.work
-    if work is not None and work.is_running:
-        return False
-    return time.monotonic() - max(session.touched, work.ended if work is not None else 0.0) > IDLE
+    ended = session.work.ended if session.work is not None else 0.0
+    return not session.is_working and time.monotonic() - max(session.touched, ended) > IDLE
 
 
 def _listens_for_enter(loop: asyncio.AbstractEventLoop, pressed: Callable[[], None]) -> bool:

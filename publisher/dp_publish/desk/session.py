@@ -29,7 +29,7 @@ from dp_bundle.files.places import Place
 from dp_publish.data.dialect import Dialect, is_text_file
 from dp_publish.data.table import open_table
 from dp_publish.desk.answer import Answer, Desk
-from dp_publish.desk.document import new_policy, with_header
+from dp_publish.desk.document import changed_policy, new_policy
 from dp_publish.ledger.ledger import open_ledger
 from dp_publish.policy.file import parse_policy
 
@@ -68,9 +68,11 @@ class Session:
         self.asked = asked
         self.saved = _read_policy(asked.policy)
         text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
-        text = text if asked.header is None else with_header(text, asked.header)
-        policy = parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
-        _require_table(asked.data, policy.table)
+        dialect = parse_policy(text, str(asked.policy), asked.name).table  # what cannot be read is for an editor
+        if asked.header is not None:
+            text = changed_policy(text, (), {"table-header": asked.header})[0]
+            dialect = dialect.model_copy(update={"header": asked.header})
+        _require_table(asked.data, dialect)
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
         self.fields: dict[str, str] = {}
         self.work: Work | None = None
@@ -95,12 +97,17 @@ class Session:
         """Whether the table is still being read."""
         return self._opening.is_alive()
 
+    @property
+    def is_working(self) -> bool:
+        """Whether something that was begun is still being done."""
+        return self.work is not None and self.work.is_running
+
     def answer(self, fields: dict[str, str]) -> Answer:
         """Return what is said of the form, and keep what is in it for when the page is loaded again."""
         fields = dict(self.desk.fit(fields))
         answer = self.desk.answer(fields)
         self.fields = fields
-        if self.work is not None and self.work.is_running:
+        if self.is_working:
             return answer
         if there := [str(path) for path in self.asked.files if os.path.lexists(path)]:
             answer.object("", f"{' and '.join(there)} are a release that was made: move them to make another.")
@@ -134,7 +141,7 @@ class Session:
 
     def start(self, what: str, fields: dict[str, str]) -> None:
         """Begin with work: a plan, a look at all rows, an audit, or the publication by the policy as it is saved."""
-        if self.work is not None and self.work.is_running:
+        if self.is_working:
             raise PolicyError("something is being done already: wait for it, or cancel it")
         self.work = Work(what, self._publishing(fields) if what == "publish" else self._trying(what, fields))
 
@@ -174,8 +181,8 @@ class Session:
 
     def key_of(self, answer: Answer) -> str:
         """Return a mark of what is promised and published, by which the question is known that she said yes to."""
-        promise = None if answer.promise is None else answer.promise.sentences
-        asked = answer.text, self.desk.opened.fingerprint, answer.plan and answer.plan.release, promise, answer.account
+        release = answer.plan and answer.plan.release
+        asked = answer.text, self.desk.opened.fingerprint, release, answer.promise, answer.account
         return hashlib.sha256(repr(asked).encode()).hexdigest()
 
     def show(self, name: str, path: Path) -> None:

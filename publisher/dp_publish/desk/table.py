@@ -4,7 +4,6 @@ What is told of values here is for the publisher's own eyes: nothing of it enter
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,41 +89,41 @@ def open_for_desk(data: Source, dialect: Dialect) -> Opened:
         return replace(opened, unread=error)
     if batch is None:
         return opened
-    found = {name: _values_of(table, name, batch.column(name)) for name in readable}
-    seems |= {name: _describe(what, values, batch.num_rows) for name, (what, values) in found.items()}
-    people = {name: _count_people(name, values) for name, (_, values) in found.items()}
-    repeated = {name: number for name, number in people.items() if number}
-    return replace(opened, seems=seems, repeated=repeated, n_seen=batch.num_rows)
+    repeated = {}
+    for name in readable:
+        what, values = _values_of(table, name, batch.column(name))
+        kept = pc.drop_null(values)
+        seems[name] = _describe(what, kept, batch.num_rows)
+        if people := _count_people(name, kept):
+            repeated[name] = people
+    return replace(opened, repeated=repeated, n_seen=batch.num_rows)
 
 
-def _describe(what: str, values: pa.Array, n_rows: int) -> str:
-    """Return what the first cells of a column seem to hold."""
-    parts = [what if what == _PLURAL[Look.TRUTH] else ", ".join([what, *_describe_values(values)])]
-    empty = n_rows - (len(values) - values.null_count)
-    parts += list(_describe_telling(values))
-    parts += [f"{100 * empty / n_rows:.2g} % without a value"] if empty else []
-    return "; ".join(parts)
+def _describe(what: str, kept: pa.Array, n_rows: int) -> str:
+    """Return what the first cells of a column seem to hold, by those that have a value."""
+    values = "" if what == _PLURAL[Look.TRUTH] else _describe_values(kept)
+    empty = 100 * (n_rows - len(kept)) / n_rows
+    parts = [f"{what}{values}", _describe_telling(kept), f"{empty:.2g} % without a value" if empty else ""]
+    return "; ".join(filter(None, parts))
 
 
-def _count_people(name: str, values: pa.Array) -> int:
+def _count_people(name: str, kept: pa.Array) -> int:
     """Return how many different ones there are in a column that may say whose a row is; 0 if it does not look so."""
-    kept = pc.drop_null(values)
     different = len(pc.unique(kept))
     many = is_text(kept.type) and different > _MANY * len(kept)
     return different if len(kept) >= _ENOUGH and different < _SAME * len(kept) and (many or _PERSON.search(name)) else 0
 
 
-def _describe_telling(values: pa.Array) -> Iterator[str]:
-    """Yield what makes a column one to leave out."""
-    kept = pc.drop_null(values)
+def _describe_telling(kept: pa.Array) -> str:
+    """Return what makes a column one to leave out; nothing of another."""
     if len(kept) < _ENOUGH or pa.types.is_nested(kept.type):
-        return
+        return ""
     counts = pc.value_counts(kept).field("counts")
-    most, different = pc.max(counts).as_py(), len(counts)
-    if most >= _SAME * len(kept):
-        yield "hardly varies, so that it costs privacy and shows next to nothing"
-    elif different == len(kept) and (is_text(kept.type) or _are_whole(kept)):
-        yield "all different, like an identifier: leave it out unless it measures something"
+    if pc.max(counts).as_py() >= _SAME * len(kept):
+        return "hardly varies, so that it costs privacy and shows next to nothing"
+    if len(counts) == len(kept) and (is_text(kept.type) or _are_whole(kept)):
+        return "all different, like an identifier: leave it out unless it measures something"
+    return ""
 
 
 def _are_whole(values: pa.Array) -> bool:
@@ -146,24 +145,21 @@ def _values_of(table: Table, name: str, cells: pa.Array) -> tuple[str, pa.Array]
     return _PLURAL.get(look, "dates or times"), found
 
 
-def _describe_values(values: pa.Array) -> Iterator[str]:
-    """Yield how many different words there are, or from where to where numbers and dates go."""
-    kept = pc.drop_null(values)
+def _describe_values(kept: pa.Array) -> str:
+    """Return how many different words there are, or from where to where numbers and dates go."""
     if not len(kept):
-        yield "of which none is readable"
-        return
+        return ", of which none is readable"
     if is_text(kept.type):
         words = sorted(pc.unique(kept).to_pylist())
         named = f": {', '.join(word[:_LONGEST] for word in words)}" if len(words) <= _FEW else ""
-        yield f"{len(words)} different{named}"
-        return
+        return f", {len(words)} different{named}"
     if pa.types.is_boolean(kept.type):
-        return
+        return ""
     try:
         ends: Any = pc.min_max(kept)
     except pa.ArrowNotImplementedError:
-        return
-    yield f"from {_spell(ends['min'])} to {_spell(ends['max'])}"
+        return ""
+    return f", from {_spell(ends['min'])} to {_spell(ends['max'])}"
 
 
 def _spell(value: pa.Scalar) -> str:

@@ -398,16 +398,16 @@ class DatasetPolicy(Details, Dataset):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: Name = Field(description="the ledger's account: releases of one name add up")
+    name: Name = Field(description="the account in the ledger that releases are charged to")
     title: Text = Field(default="", description="a title for people")
     description: Text = Field(default="", description="what the table is about")
-    creator: Text = Field(default="", description="who made it")
+    creator: Text = Field(default="", description="who made the data")
     license: Text = Field(
         default="",
         description="an SPDX identifier such as CC-BY-4.0, or an address; without one nobody may reuse the data",
     )
-    contact: Text = Field(default="", description="whom to ask")
-    url: Text = Field(default="", description="where more is said")
+    contact: Text = Field(default="", description="whom to ask: an e-mail address, or a page")
+    url: Text = Field(default="", description="where people read about the data")
     citation: Text = Field(default="", description="how to cite the data")
 
     @model_validator(mode="after")

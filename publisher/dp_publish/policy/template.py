@@ -3,17 +3,19 @@
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import tomlkit
 from tomlkit.items import SingleKey
 
+from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.sources import MAX_LEVELS
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.dialect import Layout
 from dp_publish.data.foreign import Described
 from dp_publish.data.kinds import KINDS, ColumnType
 from dp_publish.policy.column_survey import named_like_an_identifier
+from dp_publish.policy.model import DatasetPolicy
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
 _NAMED = 8  # of the columns that are left out
@@ -66,8 +68,16 @@ def policy_template(
         for name in labelled:
             lines += _section_of_levels(name, books[name])
     heading = f"# What dp-publish may do with {_quoted(source)}."
-    start = _START.replace('name = ""', f"name = {_quoted(default_name)}", 1)
+    start = _START.replace("{dataset}", "\n".join(_describe_dataset(default_name)), 1)
     return "\n".join([heading, start, *lines, *single]).rstrip("\n") + "\n"
+
+
+def _describe_dataset(name: str) -> Iterator[str]:
+    """Yield the entries of the dataset that most policies give, with what each is for."""
+    for entry, field in Dataset.model_fields.items():
+        said = DatasetPolicy.model_fields[entry].description
+        value = _quoted(name) if field.is_required() else '""'
+        yield f"{f'{entry} = {value}':<22} # {said}"
 
 
 def _labelled(types: Mapping[str, ColumnType], books: Mapping[str, Described]) -> list[str]:
@@ -88,14 +98,7 @@ _START = """\
 # a code book, physics), never from the data; values outside are clipped.
 
 [dataset]
-name = ""              # the account that releases are charged to
-title = ""
-description = ""
-creator = ""           # who made the data
-license = ""           # as an SPDX identifier, by which people may reuse the data: none, if you give none
-contact = ""           # an e-mail address, or a page
-url = ""               # where people read about the data
-citation = ""          # how the data should be cited
+{dataset}
 # What portals ask for:
 # creators = [{ name = "...", orcid = "...", affiliation = "..." }]   # instead of creator
 # publisher = "..."

