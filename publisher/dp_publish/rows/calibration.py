@@ -111,6 +111,8 @@ def _share_target(policy: Policy, kinds: Mapping[str, str], searched: tuple[str,
         for name in source.columns
     }
     columns = {name: cells[cell] / _moved(names, policy) for cell, names in members.items() for name in names}
+    for cell, (name, *_) in members.items():  # randomised response may lose less than its part
+        cells[cell] = min(cells[cell], responses[name].mu) if name in responses else cells[cell]
 
     each = 0.0
     if searched:

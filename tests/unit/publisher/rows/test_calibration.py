@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import mpmath
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +13,11 @@ from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.costs import unit_costs
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.table import Table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import choose_columns, prepare
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.noise import N_RUNGS, rung_above
@@ -131,6 +133,15 @@ def test_search_and_rows_together_keep_to_the_strength(
     assert set(cost.mu) == {"cell", "row", policy.privacy.account}
     assert guarantee.bounds_mu == pytest.approx(shares.target * math.sqrt(share), rel=1e-8)
     assert [column.bounds_obtained for column in columns] == ["declared", "private-quantiles", "private-quantiles"]
+
+
+def test_replaced_levels_are_booked_at_what_their_response_loses() -> None:
+    """Beside a search for bounds, where a share is larger than what randomised response can lose, this is the cost."""
+    levels = {"kind": "category", "categories": ["a", "b", "c"], "mechanism": "randomized-response"}
+    policy = make({}, {"x": {}, "town": levels}, mu=84.0)
+    prepared = prepare(pa.table({"x": [1.0], "town": ["a"]}), policy)
+    _, columns, guarantee, cost = made(prepared.policy, prepared.kinds, found={"x": (0.0, 1.0)})
+    assert cost.mu == pytest.approx(unit_costs(guarantee, columns, "row"), rel=1e-9)
 
 
 def test_weights_share_a_rows_mu_and_not_a_cells() -> None:
