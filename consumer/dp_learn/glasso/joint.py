@@ -32,7 +32,15 @@ from dp_learn.glasso.joint_problem import (
     Tied,
 )
 from dp_learn.glasso.problem import Solution, Status
-from dp_learn.glasso.solvers.admm import BALANCE_EVERY, CHECK_EVERY, LARGEST, LITTLE, PATIENCE, RELAXATION
+from dp_learn.glasso.solvers.admm import (
+    BALANCE_EVERY,
+    CHECK_EVERY,
+    LARGEST,
+    LITTLE,
+    PATIENCE,
+    RELAXATION,
+    proximal_step,
+)
 from dp_learn.glasso.solvers.components import split_components
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
@@ -317,7 +325,7 @@ def improve_jointly(
                 return n_iter, Status.STALLED
             before = best.duality_gap
 
-        x = problem.pack(_proximal_steps(problem.unpack(rho * (z - u) - s), rho))
+        x = problem.pack(np.array([proximal_step(each, rho) for each in problem.unpack(rho * (z - u) - s)]))
         h = anderson.next_point(h, RELAXATION * x + (1.0 - RELAXATION) * z + u)
         if not np.abs(h).max() < LARGEST:
             return n_iter, Status.NO_SOLUTION if best.w is None else Status.STALLED
@@ -330,11 +338,3 @@ def improve_jointly(
                 h = after + (h - after) / multiple
                 anderson.forget()
     return max_iter, Status.MAX_ITER
-
-
-def _proximal_steps(m: FloatArray, rho: float) -> FloatArray:
-    """Return the positive definite X with ``rho X - X^-1 = M`` of every period."""
-    d, q = np.linalg.eigh(m)
-    root = q * np.sqrt((d + np.sqrt(d * d + 4.0 * rho)) / (2.0 * rho))[:, None, :]
-    steps: FloatArray = root @ root.transpose(0, 2, 1)
-    return steps

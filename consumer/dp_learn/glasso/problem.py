@@ -159,6 +159,12 @@ class Problem:
         """True if the penalty decides which entries are zero, as any of it is neither zero nor infinite."""
         return bool(((self.penalty > 0.0) & np.isfinite(self.penalty)).any())
 
+    @property
+    def linked(self) -> npt.NDArray[np.bool_]:
+        """Which nodes a block of S links that is larger than its penalty: others may only be linked through these."""
+        linked: npt.NDArray[np.bool_] = self.norms(self.covariance) > self.penalty
+        return linked
+
     def norms(self, matrix: FloatArray) -> FloatArray:
         """Return the Frobenius norms of a matrix's blocks."""
         return np.abs(matrix)
