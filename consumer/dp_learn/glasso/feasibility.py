@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dp_learn.glasso.problem import GroupProblem, Problem
 from dp_learn.glasso.solvers.admm import SEARCH_ITER, improve
-from dp_learn.glasso.solvers.answers import Incumbent
+from dp_learn.glasso.solvers.answers import Incumbent, Start
 from dp_learn.glasso.solvers.components import split_components
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import column_labels
@@ -170,7 +170,7 @@ def _is_feasible(problem: GroupProblem) -> bool:
             return False
         scaled = part.in_even_units()[0]
         best = Incumbent(scaled)
-        improve(scaled, best, None, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
+        improve(scaled, best, Start(scaled.covariance), gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
         if best.w is None:
             return False
     return True
