@@ -13,11 +13,12 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,15 @@ from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.matrices.labels import align_numbers, align_square, column_labels
-from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, sandwich, scale_columns
+from dp_learn.matrices.linalg import (
+    FloatArray,
+    dense,
+    draw_symmetric,
+    eigendecomposition,
+    sandwich,
+    scale_columns,
+    sparse_if_worth_it,
+)
 
 ALL = slice(None)
 AT_ONCE = 256  # rows
@@ -75,35 +84,130 @@ class FormErrors:
 Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
 
 
-def isserlis(x: Any, y: Any, rows: slice) -> FormErrors:
-    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance.
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """The matrix ``beta diag(g) beta'``, of which a few rows are computed at a time to save memory."""
 
-    `rows` selects the rows of the result, so that large matrices take little memory.
+    beta: FloatArray
+    g: FloatArray
+
+    def __getitem__(self, rows: slice) -> FloatArray:
+        return (self.beta[rows] * self.g) @ self.beta.T
+
+    def diagonal(self) -> FloatArray:
+        """Return the diagonal."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        return np.asarray((self.beta * self.beta) @ self.g)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorTerms:
+    """The covariance operator of the entries of a symmetric error E, as q forms f_ij = b_i' E b_j have it.
+
+        Var f_ij = sum w [(x_ii y_jj + x_jj y_ii) / 2 + x_ij y_ij] + sum kappa_k a_ik^2 a_jk^2 + sum w k_ij^2
+
+    Attributes
+    ----------
+    pairs : tuple of (float, X, Y)
+        Isserlis' terms: w, and two matrices of shape (q, q), which may be sparse or `Weighted`.
+    fourth : tuple of (A, ndarray)
+        The fourth order of independent numbers: what the forms have of each, shape (q, d), and their cumulants.
+    single : tuple of (float, K)
+        Single numbers of unit variance: w, and what each form has of one, shape (q, q).
     """
+
+    pairs: tuple[tuple[float, Any, Any], ...] = ()
+    fourth: tuple[tuple[Any, FloatArray], ...] = ()
+    single: tuple[tuple[float, FloatArray], ...] = ()
+
+    def __add__(self, other: ErrorTerms) -> ErrorTerms:
+        """Return the terms of the sum of two independent errors."""
+        return ErrorTerms(self.pairs + other.pairs, self.fourth + other.fourth, self.single + other.single)
+
+    def times(self, factor: float) -> ErrorTerms:
+        """Return the terms of variances times a factor."""
+        return ErrorTerms(
+            tuple((factor * weight, x, y) for weight, x, y in self.pairs),
+            tuple((loadings, factor * cumulants) for loadings, cumulants in self.fourth),
+            tuple((factor * weight, k) for weight, k in self.single),
+        )
+
+    def errors(self, rows: slice) -> FormErrors:
+        """Return some rows of the errors of the forms."""
+        found = sum_errors(
+            [
+                *(_isserlis(x, y, rows).times(weight) for weight, x, y in self.pairs),
+                *(_fourth_order(loadings, cumulants, rows) for loadings, cumulants in self.fourth),
+                *(_one_entry(k, rows).times(weight) for weight, k in self.single),
+            ]
+        )
+        if not self.single:
+            return found
+        return replace(  # where entries are known, rounding may leave less than nothing
+            found, products=np.maximum(found.products, 0.0), squares=np.maximum(found.squares, 0.0)
+        )
+
+    def diagonal(self) -> FloatArray:
+        """Return the variances of f_ii."""
+        total = sum(2.0 * weight * x.diagonal() * y.diagonal() for weight, x, y in self.pairs)
+        total += sum(_squared(_squared(loadings)) @ cumulants for loadings, cumulants in self.fourth)
+        total += sum(weight * k.diagonal() ** 2 for weight, k in self.single)
+        return np.asarray(np.maximum(total, 0.0) if self.single else total)
+
+    def sum_over_pairs(self) -> float:
+        """Return the sum over i < j of the variances."""
+        total = 0.0
+        for weight, x, y in self.pairs:
+            dx, dy = x.diagonal(), y.diagonal()
+            total += weight * ((float(dx.sum() * dy.sum()) + inner_product(x, y)) / 2.0 - float(dx @ dy))
+        for loadings, cumulants in self.fourth:
+            squares = _squared(loadings)
+            sums = np.asarray(squares.sum(axis=0))
+            total += float((sums * sums - np.asarray(_squared(squares).sum(axis=0))) @ cumulants) / 2.0
+        for weight, k in self.single:
+            total += weight * (float(np.vdot(k, k)) - float(k.diagonal() @ k.diagonal())) / 2.0
+        return total
+
+
+def _squared(matrix: Any) -> Any:
+    """Return the squares of entries of a matrix, sparse or not."""
+    return matrix * matrix
+
+
+def _isserlis(x: Any, y: Any, rows: slice) -> FormErrors:
+    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance."""
     dx, dy = x.diagonal(), y.diagonal()
-    x, y, ox, oy = rows_of(x, rows), rows_of(y, rows), dx[rows, None], dy[rows, None]
-    xy = x * y
-    return FormErrors((ox * dy + oy * dx) / 2.0 + xy, x * (oy + dy) + y * (ox + dx), (ox * oy + dx * dy) / 2.0 + xy)
-
-
-def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice) -> FormErrors:
-    """Return `isserlis` at x = y, from the rows of x alone and its diagonal."""
-    own, square = diagonal[rows, None], part * part
+    own, other = rows_of(x, rows), None if x is y else rows_of(y, rows)
+    other, ox, oy = own if other is None else other, dx[rows, None], dy[rows, None]
+    xy = own * other
     return FormErrors(
-        own * diagonal + square, 2.0 * part * (own + diagonal), (own * own + diagonal * diagonal) / 2.0 + square
+        (ox * dy + oy * dx) / 2.0 + xy, own * (oy + dy) + other * (ox + dx), (ox * oy + dx * dy) / 2.0 + xy
     )
 
 
-def fourth_order(squares: Any, cubes: Any, rows: slice) -> FormErrors:
-    """Return the errors that the moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j make."""
-    fourth, part = squares.diagonal(), rows_of(squares, rows)
-    crossed = rows_of(cubes, rows) + rows_of(cubes.T, rows)
+def _fourth_order(loadings: Any, cumulants: FloatArray, rows: slice) -> FormErrors:
+    """Return the errors that the fourth cumulants of independent numbers make."""
+    squares = _squared(loadings)
+    weighted, own = scale_columns(squares, cumulants), scale_columns(loadings * squares, cumulants)
+    fourth = np.asarray((squares * weighted).sum(axis=1)).ravel()
+    part = dense(squares[rows] @ weighted.T)
+    crossed = dense(own[rows] @ loadings.T) + dense(loadings[rows] @ own.T)
     return FormErrors(part, crossed, (fourth[rows, None] + fourth + 2.0 * part) / 4.0)
+
+
+def _one_entry(k: FloatArray, rows: slice) -> FormErrors:
+    """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
+    d = np.diagonal(k)
+    k, total = k[rows], d[rows, None] + d
+    return FormErrors(k * k, k * total, (total / 2.0) ** 2)
 
 
 def rows_of(matrix: Any, rows: slice) -> FloatArray:
     """Return some rows of a matrix, sparse or not, as an array."""
-    part: FloatArray = matrix[rows] if isinstance(matrix, np.ndarray) else matrix.tocsr()[rows].toarray()
+    part: FloatArray = matrix.tocsr()[rows].toarray() if hasattr(matrix, "tocsr") else matrix[rows]
     return part
 
 
@@ -127,28 +231,24 @@ def by_rows(n_forms: int, part: Callable[[slice], FormErrors], into: FormErrors 
     return whole
 
 
+def in_slices(n_rows: int, part: Callable[[slice], FloatArray]) -> FloatArray:
+    """Return the square matrix whose rows a function gives, a few at a time to save memory."""
+    whole = np.empty((n_rows, n_rows))
+    for rows in (slice(start, start + AT_ONCE) for start in range(0, n_rows, AT_ONCE)):
+        whole[rows] = part(rows)
+    return whole
+
+
 def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
     """Return the errors of the sum of independent forms, of at least one."""
     return reduce(add, parts)
 
 
-def one_entry(k: FloatArray, rows: slice) -> FormErrors:
-    """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
-    d = np.diagonal(k)
-    k, total = k[rows], d[rows, None] + d
-    return FormErrors(k * k, k * total, (total / 2.0) ** 2)
-
-
-def squares_of_pairs(b: Any) -> FloatArray:
-    """Return ``sum_{i<j} b_ik^2 b_jk^2`` for every column k of a matrix, sparse or not."""
-    squares = b * b
-    sums = np.asarray(squares.sum(axis=0))
-    pairs: FloatArray = (sums * sums - np.asarray((squares * squares).sum(axis=0))) / 2.0
-    return pairs
-
-
 def inner_product(x: Any, y: Any) -> float:
-    """Return the sum of the products of entries of two matrices, sparse or not."""
+    """Return the sum of the products of entries of two matrices, sparse or not, or of one `Weighted` with itself."""
+    if isinstance(x, Weighted):
+        inner = x.beta.T @ x.beta
+        return float(x.g @ (inner * inner) @ x.g)
     return float(np.vdot(x, y)) if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) else float((x * y).sum())
 
 
@@ -198,8 +298,32 @@ def _debias_dependent(covariance: FloatArray, noise: FloatArray) -> FloatArray:
     return covariance - noise
 
 
+class KnownErrors(ABC):
+    """The law of errors that `terms` describes."""
+
+    @abstractmethod
+    def terms(self, c: Any, b: Any) -> ErrorTerms:
+        """Return the errors of the forms B S^ B', B sparse or not, for rows whose forms have the covariance C."""
+
+    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations, for rows so correlated, or not at all."""
+        c = np.eye(len(deviations)) if correlation is None else correlation
+        terms = self.terms(c, sparse_if_worth_it(np.diag(1.0 / deviations)))
+        return in_slices(len(c), lambda rows: terms.errors(rows).products)
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+        p = self.n_features
+        return self.terms(np.zeros((p, p)), np.eye(p)).diagonal()
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """The number of columns."""
+
+
 @dataclass(frozen=True)
-class NoisyCovariance:
+class NoisyCovariance(KnownErrors):
     """The second moments of one table of noisy rows.
 
     Attributes
@@ -222,6 +346,11 @@ class NoisyCovariance:
     noise_variance: FloatArray
     noise_fourth_cumulant: FloatArray
     noise_shared: FloatArray | None = None
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.noise_variance)
 
     @property
     def debiased(self) -> FloatArray:
@@ -257,74 +386,47 @@ class NoisyCovariance:
         """Return the same noise on every row, of a share of the rows."""
         return replace(self, n_rows=max(2, round(share * self.n_rows)))
 
-    def form_errors(self, c: FloatArray, b: Any) -> Part:
-        """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
-        n = self.noise_forms(b)
-        weighted, square = scale_columns(b, self.noise_fourth_cumulant), b * b
-        squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
-
-        def part(rows: slice) -> FormErrors:
-            gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
-            kurtosis = fourth_order(squares, cubes, rows)
-            return gaussian.times(1.0 / (self.n_rows - 1)) + kurtosis.times(1.0 / self.n_rows)
-
-        return part
-
-    def entry_variances(self, deviations: FloatArray, _: FloatArray | None) -> FloatArray:
-        """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
-        own = self.noise_variance if self.noise_shared is None else self.noise_variance + self.noise_shared.diagonal()
-        a = own / deviations**2
-        part = np.outer(1.0 + a, 1.0 + a)
-        part -= 1.0
-        part /= self.n_rows - 1
-        kurtosis = self.noise_fourth_cumulant / deviations**4 / self.n_rows
-        np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (self.n_rows - 1) + kurtosis)
-        return part
-
-    def variances_of_variances(self) -> FloatArray:
-        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-        noise: FloatArray = 2.0 * self.noise_variance**2 / (self.n_rows - 1)
-        return noise + self.noise_fourth_cumulant / self.n_rows
-
-    def sum_over_pairs(self, b: Any, c: Any) -> float:
-        """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
-        n = self.noise_forms(b)
-        d = n.diagonal()
-        trace, squares = float(d.sum()), float(d @ d)
-        gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares
-        return gaussian / (self.n_rows - 1) + float(self.noise_fourth_cumulant @ squares_of_pairs(b)) / self.n_rows
-
-
-class NoiseLaw(Protocol):
-    """The law of the noise on a debiased covariance: of rows, or of noisy sums of second moments."""
-
-    def form_errors(self, c: FloatArray, b: Any) -> Part:
-        """Return the errors of the forms B S^ B', shape (q, q), for rows whose forms have the covariance C."""
+    def terms(self, c: Any, b: Any) -> ErrorTerms:
+        """Return the errors that the noise makes of the forms, and the noise with rows."""
+        n, freedom = self.noise_forms(b), self.n_rows - 1
+        return ErrorTerms(
+            ((2.0 / freedom, c, n), (1.0 / freedom, n, n)), ((b, self.noise_fourth_cumulant / self.n_rows),)
+        )
 
     def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
-        """Return the variances of entries divided by both deviations, for rows so correlated, or not at all."""
+        """Return the variances of entries; what columns share counts on the diagonal alone."""
+        own = self.noise_variance if self.noise_shared is None else self.noise_variance + self.noise_shared.diagonal()
+        return KnownErrors.entry_variances(
+            replace(self, noise_variance=own, noise_shared=None), deviations, correlation
+        )
 
     def variances_of_variances(self) -> FloatArray:
-        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+        """Return the variances of variances; what columns share does not count."""
+        return KnownErrors.variances_of_variances(replace(self, noise_shared=None))
 
-    def sum_over_pairs(self, b: Any, c: Any) -> float:
-        """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
 
+class NoiseLaw(KnownErrors):
+    """The law of the noise on noisy sums of second moments."""
+
+    @abstractmethod
     def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
         """Return the noise on some of the columns."""
 
+    @abstractmethod
     def of_forms(self, forms: FloatArray) -> NoiseLaw:
         """Return the noise on forms of the columns of which no two have one in common."""
 
+    @abstractmethod
     def of_share(self, share: float) -> NoiseLaw:
         """Return the law of as much noise on the sums over a share of the rows."""
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
         """Return noise drawn from the law, shape (n_features, n_features), for rows of this covariance."""
 
 
 @dataclass(frozen=True)
-class NoiseAndRest:
+class NoiseAndRest(NoiseLaw):
     """The law of the noise on second moments, and of a rest of each column that was subtracted as noise on rows is.
 
     Attributes
@@ -338,10 +440,14 @@ class NoiseAndRest:
     noise: NoiseLaw
     rest: NoisyCovariance
 
-    def form_errors(self, c: FloatArray, b: Any) -> Part:
-        """Return the errors of the forms B S^ B'."""
-        one, other = self.noise.form_errors(c, b), self.rest.form_errors(c, b)
-        return lambda rows: one(rows) + other(rows)
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return self.rest.n_features
+
+    def terms(self, c: Any, b: Any) -> ErrorTerms:
+        """Return the errors of both."""
+        return self.noise.terms(c, b) + self.rest.terms(c, b)
 
     def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
         """Return the variances of entries divided by both deviations."""
@@ -350,10 +456,6 @@ class NoiseAndRest:
     def variances_of_variances(self) -> FloatArray:
         """Return the variances of the variances of columns of noise alone."""
         return self.noise.variances_of_variances() + self.rest.variances_of_variances()
-
-    def sum_over_pairs(self, b: Any, c: Any) -> float:
-        """Return the sum over i < j of the variances of b_i' S^ b_j."""
-        return self.noise.sum_over_pairs(b, c) + self.rest.sum_over_pairs(b, c)
 
     def keep(self, kept: npt.NDArray[np.int64]) -> NoiseAndRest:
         """Return the law of some of the columns."""

@@ -41,8 +41,10 @@ matrix estimator, Econometrica 48(4).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -51,12 +53,13 @@ import numpy.typing as npt
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import (
     AT_ONCE,
+    ErrorTerms,
     FormErrors,
     Part,
     PooledCovariance,
     by_rows,
+    in_slices,
     inner_product,
-    isserlis,
     keep_columns,
     sum_errors,
 )
@@ -89,15 +92,7 @@ def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
         Not negative, also where S^ is indefinite.
     """
     part = _model_errors(pooled, b)
-    return _in_slices(len(b), lambda rows: part(rows).products)
-
-
-def _in_slices(n_rows: int, part: Callable[[slice], FloatArray]) -> FloatArray:
-    """Return the square matrix whose rows a function gives, a few at a time to save memory."""
-    whole = np.empty((n_rows, n_rows))
-    for rows in (slice(start, start + AT_ONCE) for start in range(0, n_rows, AT_ONCE)):
-        whole[rows] = part(rows)
-    return whole
+    return in_slices(len(b), lambda rows: part(rows).products)
 
 
 def form_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
@@ -113,11 +108,11 @@ def at_least_model(errors: FormErrors, pooled: PooledCovariance, b: FloatArray) 
 
 def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
     c = clean_forms(pooled, b)
-    mechanism = _mechanism(pooled, c, sparse_if_worth_it(b))
+    model = ErrorTerms(((pooled.sampling_factor, c, c),)) + _mechanism(pooled, c, b)
     excess = excess_products(pooled, b, c.diagonal(), entry_variances)
 
     def part(rows: slice) -> FormErrors:
-        errors = isserlis(c, c, rows).times(pooled.sampling_factor) + mechanism(rows)
+        errors = model.errors(rows)
         return errors if excess is None else replace(errors, products=errors.products + excess(rows))
 
     return part
@@ -125,20 +120,19 @@ def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
 
 def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
     """Return the noise's part of the forms' variances, for independent rows of any distribution."""
-    return by_rows(len(b), _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b)))
+    return by_rows(len(b), _mechanism(pooled, clean_forms(pooled, b), b).errors)
 
 
 def mechanism_variances(pooled: PooledCovariance, b: FloatArray, r: FloatArray) -> FloatArray:
     """Return `mechanism_errors(pooled, b).along(r)`."""
-    mechanism = _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b))
-    return _in_slices(len(r), lambda rows: mechanism(rows).along(r[rows]))
+    mechanism = _mechanism(pooled, clean_forms(pooled, b), b)
+    return in_slices(len(r), lambda rows: mechanism.errors(rows).along(r[rows]))
 
 
-def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
-    parts = [source.known_noise.form_errors(c, b) for source in pooled.sources]
-    return lambda rows: sum_errors(
-        [part(rows).times(weight * weight) for part, weight in zip(parts, pooled.weights, strict=True)]
-    )
+def _mechanism(pooled: PooledCovariance, c: Any, b: FloatArray) -> ErrorTerms:
+    forms = sparse_if_worth_it(b)
+    each = zip(pooled.sources, pooled.weights, strict=True)
+    return reduce(add, [source.known_noise.terms(c, forms).times(weight * weight) for source, weight in each])
 
 
 def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
@@ -153,16 +147,16 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
         return errors[0]
     if not pooled.same_rows:
         return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
-    c, b = clean_forms(pooled, b), sparse_if_worth_it(b)
-    own = [source.known_noise.form_errors(c, b) for source in pooled.sources]
+    c = clean_forms(pooled, b)
+    own = [source.known_noise.terms(c, sparse_if_worth_it(b)) for source in pooled.sources]
     mechanism = _mechanism(pooled, c, b)
 
     def combined(rows: slice) -> FormErrors:
         left = [
-            (error.rows(rows) + part(rows).times(-1.0)).times(factor / sum(squared))
-            for error, part, factor in zip(errors, own, squared, strict=True)
+            (error.rows(rows) + terms.errors(rows).times(-1.0)).times(factor / sum(squared))
+            for error, terms, factor in zip(errors, own, squared, strict=True)
         ]
-        return _possible(sum_errors(left)) + mechanism(rows)
+        return _possible(sum_errors(left)) + mechanism.errors(rows)
 
     return by_rows(len(c), combined)
 
@@ -258,12 +252,8 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
     unit = 1.0 / np.sqrt(np.diagonal(precision))
     b = precision * unit[:, None]
     c = sparse_if_worth_it(b * unit)
-    b = sparse_if_worth_it(b)
     noiseless = (len(unit) * (len(unit) - 2) + inner_product(c, c)) / 2.0  # c_ii = 1
-    total = pooled.sampling_factor * noiseless
-    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        total += weight * weight * source.known_noise.sum_over_pairs(b, c)
-    return noiseless, total
+    return noiseless, pooled.sampling_factor * noiseless + _mechanism(pooled, c, b).sum_over_pairs()
 
 
 def null_standard_errors(pooled: PooledCovariance) -> FloatArray:

@@ -45,7 +45,8 @@ b~ = (h b, -(h b)'m / c) for columns of half-width h and scaled mean m beside th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -59,18 +60,7 @@ from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import NoisyMatrix, SecondMoments
 from dp_bundle.privacy.normal import normal_tail, scaled_tail
-from dp_learn.covariance.estimate import (
-    FormErrors,
-    Part,
-    ReleasedCovariance,
-    fourth_order,
-    inner_product,
-    isserlis,
-    isserlis_of,
-    one_entry,
-    squares_of_pairs,
-    sum_errors,
-)
+from dp_learn.covariance.estimate import ErrorTerms, NoiseLaw, ReleasedCovariance, Weighted
 from dp_learn.matrices.linalg import FloatArray, dense, draw_symmetric, eigendecomposition, sandwich, scale_columns
 
 RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
@@ -78,124 +68,143 @@ PRIOR_MEAN = 1.0  # of kappa
 _FAR = -1e3  # standard deviations, below which the mean of a normal number's tail is as that of an exponential one
 
 
+@dataclass(frozen=True, eq=False)
+class IndependentEntries:
+    """A symmetric Z with independent entries, given that v' Z v is zero.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (d, d)
+        W, the variance of each entry off the diagonal; twice that and a cumulant on it.
+    weights : ndarray of shape (rank,)
+        omega, the eigenvalues of W, as many as matter.
+    factors : ndarray of shape (d, rank)
+        g, their eigenvectors.
+    cumulants : ndarray of shape (d,)
+        Zeros for normal entries.
+    constant : ndarray of shape (d,)
+        v, the direction whose own entry has no noise; zeros where there is none.
+    inexact : float
+        Where v' Z v does have noise, how much of the rows' covariance it subtracts; else 0.
+    """
+
+    variances: FloatArray
+    weights: FloatArray
+    factors: FloatArray
+    cumulants: FloatArray
+    constant: FloatArray
+    inexact: float = 0.0
+
+    def times(self, factor: float) -> IndependentEntries:
+        """Return variances times a factor."""
+        variances, weights, cumulants = (factor * each for each in (self.variances, self.weights, self.cumulants))
+        return replace(self, variances=variances, weights=weights, cumulants=cumulants)
+
+    def terms(self, beta: FloatArray, c: Any) -> ErrorTerms:
+        """Return the errors of the forms beta Z beta', of rows whose own forms have the covariance C."""
+        of_weights = [Weighted(beta, g) for g in self.factors.T]
+        pairs = tuple((weight, n, n) for weight, n in zip(self.weights.tolist(), of_weights, strict=True))
+        fourth = ((beta, self.cumulants),) if self.cumulants.any() else ()
+        place, crossed, own = self._known
+        if not own > 0.0:
+            return ErrorTerms(pairs, fourth)
+        known = beta[:, place] @ crossed @ beta[:, place].T / math.sqrt(own)
+        off = ((1.0, known - math.sqrt(own) * self.inexact * dense(c)),) if self.inexact else ()
+        return ErrorTerms(pairs, fourth, ((-1.0, known), *off))
+
+    def draw(self, rng: np.random.Generator, basis: FloatArray, covariance: FloatArray) -> FloatArray:
+        """Return a draw of A Z A', for rows of this covariance."""
+        noise = draw_symmetric(rng, len(self.constant))
+        diagonal = noise.diagonal() * np.sqrt(self.variances.diagonal() + self.cumulants / 2.0)
+        noise *= np.sqrt(self.variances)
+        np.fill_diagonal(noise, diagonal)
+        drawn_constant = float(self.constant @ noise @ self.constant)
+        place, crossed, own = self._known
+        if own > 0.0 and not self.inexact:
+            noise[np.ix_(place, place)] -= crossed * (drawn_constant / own)
+        return sandwich(basis, noise) - drawn_constant * self.inexact * covariance
+
+    @cached_property
+    def _known(self) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+        """Where v is not zero, the covariances of Z with v' Z v there, and the variance that it would have."""
+        place = np.flatnonzero(self.constant)
+        v = self.constant[place]
+        crossed = 2.0 * self.variances[np.ix_(place, place)] * np.outer(v, v) + np.diag(self.cumulants[place] * v * v)
+        return place, crossed, float(v @ crossed @ v)
+
+
+class NoisySums(NoiseLaw):
+    """The law of the noise A Z A' on a covariance from noisy sums."""
+
+    entries: IndependentEntries
+
+    @abstractmethod
+    def loadings(self, b: Any) -> FloatArray:
+        """Return B A, shape (q, d)."""
+
+    def terms(self, c: Any, b: Any) -> ErrorTerms:
+        """Return the errors of the forms B S^ B'."""
+        return self.entries.terms(self.loadings(b), c)
+
+    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
+        """Return noise drawn from the law."""
+        return self.entries.draw(rng, self.loadings(np.eye(self.n_features)), covariance)
+
+
 @dataclass(frozen=True)
-class TwoRounds:
+class TwoRounds(NoisySums):
     """The law of the noise on a covariance that was combined from two rounds.
 
     Attributes
     ----------
     basis : ndarray of shape (n_features, d)
         A, the directions in which entries of the noise are independent, in data units.
-    variances : ndarray of shape (d, d)
-        W, the variance of each off-diagonal entry of the noise on the covariance, half of that of a diagonal one.
-    constant : ndarray of shape (d,)
-        v, the direction whose own entry has no noise.
-    weights : ndarray of shape (rank,)
-        omega, the eigenvalues of W, largest first, as many as matter.
-    factors : ndarray of shape (d, rank)
-        g, their eigenvectors.
+    entries : IndependentEntries
+        Of the noise on the covariance.
     """
 
     basis: FloatArray
-    variances: FloatArray
-    constant: FloatArray
-    weights: FloatArray
-    factors: FloatArray
+    entries: IndependentEntries
 
     @classmethod
     def from_variances(cls, basis: FloatArray, variances: FloatArray, constant: FloatArray) -> TwoRounds:
         """Return the law, with W taken apart."""
         weights, factors = eigendecomposition(variances)
         kept = np.abs(weights) > RANK_TOLERANCE * np.abs(weights).max()
-        return cls(basis, variances, constant, weights[kept], np.ascontiguousarray(factors[:, kept]))
+        of_weights = weights[kept], np.ascontiguousarray(factors[:, kept])
+        return cls(basis, IndependentEntries(variances, *of_weights, np.zeros(len(constant)), constant))
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.basis)
 
     def keep(self, kept: npt.NDArray[np.int64]) -> TwoRounds:
         """Return the noise on some of the columns."""
-        return TwoRounds(self.basis[kept], self.variances, self.constant, self.weights, self.factors)
+        return TwoRounds(self.basis[kept], self.entries)
 
     def of_forms(self, forms: FloatArray) -> TwoRounds:
         """Return the noise on forms of the columns."""
-        return replace(self, basis=forms @ self.basis)
+        return TwoRounds(forms @ self.basis, self.entries)
 
     def of_share(self, share: float) -> TwoRounds:
         """Return the law of as much noise on the sums over a share of the rows."""
-        return replace(self, variances=self.variances / share**2, weights=self.weights / share**2)
+        return TwoRounds(self.basis, self.entries.times(share**-2.0))
 
-    def form_errors(self, c: FloatArray, b: Any) -> Part:  # noqa: ARG002  the number of rows is exact
-        """Return the errors of the forms B S^ B'."""
-        beta = dense(b @ self.basis)
-        diagonals = (beta * beta) @ self.factors
-        known = self._known(beta)
-
-        def part(rows: slice) -> FormErrors:
-            parts = [
-                isserlis_of((beta[rows] * g) @ beta.T, d, rows).times(weight)
-                for weight, g, d in zip(self.weights, self.factors.T, diagonals.T, strict=True)
-            ]
-            left = sum_errors([*parts, one_entry(known, rows).times(-1.0)])
-            return replace(left, products=np.maximum(left.products, 0.0), squares=np.maximum(left.squares, 0.0))
-
-        return part
+    def loadings(self, b: Any) -> FloatArray:
+        """Return B A."""
+        return dense(b @ self.basis)
 
     def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:  # noqa: ARG002
         """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
         squares = deviations * deviations
-        variances: FloatArray = self._entries / np.outer(squares, squares)
+        variances: FloatArray = self._entry_variances / np.outer(squares, squares)
         return variances
 
-    def variances_of_variances(self) -> FloatArray:
-        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-        return np.diagonal(self._entries).copy()
-
-    def sum_over_pairs(self, b: Any, c: Any) -> float:  # noqa: ARG002
-        """Return the sum over i < j of the variances of b_i' S^ b_j.
-
-        With H = beta' beta, the sums over all i and j are h' W h, h the diagonal of H, and <W, H o H>.
-        """
-        beta = dense(b @ self.basis)
-        inner, squares = beta.T @ beta, beta * beta
-        h = inner.diagonal()
-        both = float(h @ (self.variances @ h)) + float(np.vdot(self.variances, inner * inner))
-        own = 2.0 * float(np.vdot(squares @ self.variances, squares))
-        known = self._known(beta)
-        diagonal = known.diagonal()
-        return (both - own - float(np.vdot(known, known)) + float(diagonal @ diagonal)) / 2.0
-
-    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return noise drawn from the law, less its regression on the constant's own entry, which has none."""
-        noise = np.sqrt(self.variances) * draw_symmetric(rng, len(self.variances))
-        v = self.constant
-        noise -= 2.0 * self.variances * np.outer(v, v) * (float(v @ noise @ v) / self._own_variance)
-        return sandwich(self.basis, noise)
-
-    @property
-    def _own_variance(self) -> float:
-        """The variance that the constant's own entry would have."""
-        squares = self.constant * self.constant
-        return 2.0 * float(squares @ self.variances @ squares)
-
     @cached_property
-    def _entries(self) -> FloatArray:
+    def _entry_variances(self) -> FloatArray:
         """The variances of the entries, in data units to the fourth."""
-        squares = self.basis * self.basis
-        total = squares @ self.variances @ squares.T
-        for weight, n in self._matrices():
-            total += weight * n * n
-        known = self._known(self.basis)
-        total -= known * known
-        return np.maximum(total, 0.0)  # rounding, where means are so far from the centers that nothing else is left
-
-    def _matrices(self) -> Iterator[tuple[float, FloatArray]]:
-        """Yield each weight omega and its N of the columns themselves."""
-        for weight, g in zip(self.weights.tolist(), self.factors.T, strict=True):
-            yield weight, (self.basis * g) @ self.basis.T
-
-    def _known(self, beta: FloatArray) -> FloatArray:
-        """Return what is known of the forms' noise by the constant's own entry, in standard deviations of that."""
-        v = self.constant
-        crossed = (beta * v) @ self.variances @ (beta * v).T
-        known: FloatArray = 2.0 * crossed / np.sqrt(self._own_variance)
-        return known
+        return super().entry_variances(np.ones(self.n_features), None)
 
 
 @dataclass(frozen=True)
@@ -417,7 +426,7 @@ def _square(error: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class OneRound:
+class OneRound(NoisySums):
     """The law of the noise on a covariance that was released in one round.
 
     Attributes
@@ -460,88 +469,24 @@ class OneRound:
         """Return the law of as much noise on the sums over a share of the rows."""
         return replace(self, n_rows=max(2, round(share * self.n_rows)))
 
-    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
-        """Return noise drawn from the law: B~ E B~' / n, with the error of an inexact row count."""
-        scaled = np.diag(self.half_widths)
-        corner = np.zeros(len(scaled))
-        if self.constant:
-            corner = -self.half_widths * self.scaled_mean / self.constant
-            scaled = np.column_stack([scaled, corner])
-        noise = draw_symmetric(rng, scaled.shape[1])
-        diagonal = noise.diagonal() * np.sqrt(self.diagonal_variance / 2.0)
-        noise *= np.sqrt(self.off_diagonal_variance)
-        np.fill_diagonal(noise, diagonal)
-        drawn = sandwich(scaled, noise)
-        if self.constant:
-            exact = np.outer(corner, corner) if self.exact_count else covariance / self.constant**2
-            drawn -= noise[-1, -1] * exact
-        return drawn / self.n_rows
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.half_widths)
 
-    def form_errors(self, c: FloatArray, b: Any) -> Part:
-        """Return the errors of b~_i' E b~_j / n, with those that an inexact row count causes.
-
-        With N = B~ B~', t (n_ii n_jj + n_ij^2) + (u - 2t) sum_k b~_ik^2 b~_jk^2, over n^2.
-        """
-        t, u = self.off_diagonal_variance, self.diagonal_variance
+    def loadings(self, b: Any) -> FloatArray:
+        """Return b~ of every form."""
         scaled = dense(scale_columns(b, self.half_widths))
-        corner = np.zeros(len(scaled))
+        return np.column_stack([scaled, -(scaled @ self.scaled_mean) / self.constant]) if self.constant else scaled
+
+    @cached_property
+    def entries(self) -> IndependentEntries:  # type: ignore[override]
+        """Those of the noise on the sum, over the number of rows."""
+        d, squared = self.n_features + bool(self.constant), self.n_rows**2
+        t, u = self.off_diagonal_variance / squared, self.diagonal_variance / squared
+        constant = np.zeros(d)
         if self.constant:
-            corner = -(scaled @ self.scaled_mean) / self.constant
-            scaled = np.column_stack([scaled, corner])
-        n = scaled @ scaled.T
-        square = scaled * scaled
-        squares, cubes = square @ square.T, (square * scaled) @ scaled.T
-        own = np.outer(corner, corner)
-
-        def part(rows: slice) -> FormErrors:
-            errors = isserlis(n, n, rows).times(t) + fourth_order(squares, cubes, rows).times(u - 2.0 * t)
-            if self.constant:  # above, the constant's own entry was counted as if it were any other
-                errors = errors + one_entry(own, rows).times(-u)
-                if not self.exact_count:
-                    errors = errors + one_entry(own - c / self.constant**2, rows).times(u)
-            return errors.times(1.0 / self.n_rows**2)
-
-        return part
-
-    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
-        """Return the noise's part of the variances of entries on the correlation scale.
-
-        Off the diagonal it is (t |b~_i|^2 |b~_j|^2 - t o_ij^2) / n^2 with b~_i = (h_i, -h_i m_i / c) and
-        o_ij = h_i m_i h_j m_j / c^2.
-        """
-        t, u = self.off_diagonal_variance, self.diagonal_variance
-        h = self.half_widths / deviations
-        corner = -h * self.scaled_mean / self.constant if self.constant else np.zeros_like(h)
-        length = h * h + corner * corner
-        part = np.outer(t * length, length)
-        part -= np.outer(t * corner**2, corner**2)
-        np.fill_diagonal(part, 2.0 * part.diagonal() + (u - 2.0 * t) * h**4)
-        if self.constant and not self.exact_count:
-            own = np.outer(corner, corner)
-            own -= (np.eye(len(own)) if correlation is None else correlation) / self.constant**2
-            part += u * own * own
-        part /= self.n_rows**2
-        return part
-
-    def variances_of_variances(self) -> FloatArray:
-        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-        h = self.half_widths
-        return self.entry_variances(np.ones_like(h), np.zeros(h.shape * 2)).diagonal().copy()
-
-    def sum_over_pairs(self, b: Any, c: Any) -> float:
-        """Return the sum over i < j of the noise's variance of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
-        t, u = self.off_diagonal_variance, self.diagonal_variance
-        scaled = scale_columns(b, self.half_widths)
-        corner = -(scaled @ self.scaled_mean) / self.constant if self.constant else np.zeros(b.shape[0])
-        inner = scaled @ scaled.T
-        d = inner.diagonal() + corner * corner
-        size = inner_product(inner, inner) + 2.0 * float(corner @ (inner @ corner)) + float(corner @ corner) ** 2
-        own = (float(corner @ corner) ** 2 - float((corner**4).sum())) / 2.0
-        total = t * ((float(d.sum()) ** 2 + size) / 2.0 - float(d @ d))
-        total += (u - 2.0 * t) * (float(squares_of_pairs(scaled).sum()) + own)
-        if self.constant:
-            total -= u * own
-            if not self.exact_count:  # the constant's entry counts the rows, and multiplies C by its own error
-                crossed = (float(corner @ (c @ corner)) - float(corner @ corner)) / self.constant**2
-                total += u * (own - crossed + (inner_product(c, c) - len(corner)) / 2.0 / self.constant**4)
-        return total / self.n_rows**2
+            constant[-1] = 1.0
+        inexact = 0.0 if self.exact_count or not self.constant else self.constant**-2.0
+        law = np.array([t]), np.ones((d, 1)), np.full(d, u - 2.0 * t), constant, inexact
+        return IndependentEntries(np.full((d, d), t), *law)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_learn.glasso.problem import GroupProblem
+from dp_learn.glasso.problem import GroupProblem, Problem
 from dp_learn.glasso.solvers.admm import SEARCH_ITER, improve
-from dp_learn.glasso.solvers.answers import Incumbent
+from dp_learn.glasso.solvers.answers import Incumbent, Start
 from dp_learn.glasso.solvers.components import split_components
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import column_labels
@@ -164,13 +164,13 @@ def smallest_group_alpha(problem: GroupProblem) -> float:
 
 def _is_feasible(problem: GroupProblem) -> bool:
     """Return whether a dual feasible matrix was found that is positive definite."""
-    for nodes in split_components(problem.norms(problem.covariance) > problem.penalty):
+    for nodes in split_components(problem.linked):
         part, _ = problem.restrict(nodes)
         if part.variances.min() <= 0.0:
             return False
         scaled = part.in_even_units()[0]
         best = Incumbent(scaled)
-        improve(scaled, best, None, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
+        improve(scaled, best, Start(scaled.covariance), gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
         if best.w is None:
             return False
     return True
@@ -185,14 +185,9 @@ def soft_threshold(s: FloatArray, penalty: FloatArray) -> FloatArray:
 def _find_inside(s: FloatArray, w: FloatArray, needed: float) -> FloatArray | None:
     """Return a positive definite matrix that a large alpha allows, within about three times `needed` if possible."""
     for alpha in (2.0 * needed, 1e2 * needed, 1e4 * needed):
-        variance = s.diagonal() + alpha * w.diagonal()
-        unit = 1.0 / np.sqrt(variance)
-        outer = np.outer(unit, unit)
-        standard, penalty = s * outer, alpha * w * outer
-        np.fill_diagonal(standard, 1.0)
-        np.fill_diagonal(penalty, 0.0)
-        found = judge_box(standard, penalty).w
+        form, units = Problem(s, alpha * w, alpha).in_even_units()
+        found = judge_box(form.covariance, form.penalty).w
         if found is not None:
-            inside: FloatArray = found / outer
+            inside: FloatArray = found / np.outer(units, units)
             return inside
     return None

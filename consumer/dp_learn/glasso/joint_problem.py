@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dp_learn.glasso.problem import ROUNDING, Status
 from dp_learn.glasso.solvers.answers import Halves
-from dp_learn.matrices.linalg import FloatArray, logdet
+from dp_learn.matrices.linalg import Anderson, FloatArray, inverse_step, logdet
 
 Ties = npt.NDArray[np.int64]
 
@@ -145,9 +145,10 @@ class Tied:
 
     def shrink(self, a: FloatArray, c: FloatArray, absolute: FloatArray, rho: float) -> FloatArray:  # noqa: ARG002
         """Return the nearest point that is so tied."""
-        from dp_learn.glasso.solvers._joint_kernels import average_tied
-
-        return _by_rows(average_tied, a, c, self.ties)
+        place = self.ties * a.shape[1] + np.arange(a.shape[1])
+        weights = np.broadcast_to(c[:, None], a.shape)
+        totals, sizes = (np.bincount(place.ravel(), each.ravel()) for each in (weights * a, weights))
+        return np.where(self.ties > 0, totals[place] / sizes[place], 0.0)
 
     def values(self, z: FloatArray) -> FloatArray:
         """Return nothing."""
@@ -186,10 +187,31 @@ class JointProblem:
     weights: FloatArray
     coupling: Coupling
 
+    search_iter: ClassVar[int] = 500  # without positive definite dual matrices after these, there is no solution
+    is_scalar: ClassVar[bool] = False
+
     @property
     def n_features(self) -> int:
         """The number of columns p."""
         return int(self.covariances.shape[1])
+
+    @property
+    def entries(self) -> FloatArray:
+        """S_k, shape (K, M)."""
+        return self.pack(self.covariances)
+
+    @property
+    def identity(self) -> FloatArray:
+        """What iterations start from where nothing is known."""
+        return self.pack(np.broadcast_to(np.eye(self.n_features), self.covariances.shape))
+
+    def step(self, m: FloatArray, rho: float) -> FloatArray:
+        """Return the positive definite X with ``rho X - X^-1 = M`` of every period."""
+        return self.pack(np.array([inverse_step(each, rho) for each in self.unpack(m)]))
+
+    def accelerate(self) -> Anderson:
+        """Return what accelerates a fixed-point iteration on entries."""
+        return Anderson(1, packed=self.penalty.shape)
 
     @cached_property
     def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -295,6 +317,11 @@ class JointIncumbent(Halves):
         value = determinant + problem.n_features * float(problem.weights.sum()) - conjugate
         if value > self.dual_value:
             self.w, self.dual_value = w, value
+
+    def offer(self, z: FloatArray, w: FloatArray) -> None:
+        """Offer both halves, as entries."""
+        self.offer_theta(z)
+        self.offer_w(self._problem.unpack(w), z)
 
 
 def _sum_logdets(matrices: FloatArray, weights: FloatArray) -> float:

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import align, column_labels
-from dp_learn.matrices.linalg import FloatArray, logdet
+from dp_learn.matrices.linalg import Anderson, FloatArray, inverse_step, logdet
 
 IndexArray = NDArray[np.intp]
 
@@ -128,6 +128,7 @@ class Problem:
     covariance: FloatArray
     penalty: FloatArray
     alpha: float
+    search_iter: ClassVar[float] = math.inf  # without a definite dual matrix after these, there is no solution
 
     @property
     def n_features(self) -> int:
@@ -158,6 +159,22 @@ class Problem:
     def has_choice(self) -> bool:
         """True if the penalty decides which entries are zero, as any of it is neither zero nor infinite."""
         return bool(((self.penalty > 0.0) & np.isfinite(self.penalty)).any())
+
+    @property
+    def entries(self) -> FloatArray:
+        """S, as iterations have it."""
+        return self.covariance
+
+    @property
+    def identity(self) -> FloatArray:
+        """What iterations start from where nothing is known."""
+        return np.eye(self.n_features)
+
+    @property
+    def linked(self) -> npt.NDArray[np.bool_]:
+        """Which nodes a block of S links that is larger than its penalty: others may only be linked through these."""
+        linked: npt.NDArray[np.bool_] = self.norms(self.covariance) > self.penalty
+        return linked
 
     def norms(self, matrix: FloatArray) -> FloatArray:
         """Return the Frobenius norms of a matrix's blocks."""
@@ -190,6 +207,14 @@ class Problem:
         most = self.penalty / rho
         shrunk: FloatArray = matrix - np.clip(matrix, -most, most)
         return shrunk
+
+    def step(self, m: FloatArray, rho: float) -> FloatArray:
+        """Return the positive definite X with ``rho X - X^-1 = M``."""
+        return inverse_step(m, rho)
+
+    def accelerate(self) -> Anderson:
+        """Return what accelerates a fixed-point iteration on matrices."""
+        return Anderson(self.n_features)
 
     def linear_term(self, theta: FloatArray) -> tuple[float, float]:
         """Return ``<S, Theta> + sum L |Theta|``, and the same of absolute values: the size of what is added up.

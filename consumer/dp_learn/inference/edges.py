@@ -139,11 +139,9 @@ class EdgeInference:
         """
         low, high = self._partial_intervals(level, pairs)
         p_values = self.p_values_at(pairs)
-        ranked = np.sort(self.p_values_at(np.triu_indices(len(self.columns), 1)))
-        q_values = np.minimum(
-            np.minimum.accumulate((ranked * (len(ranked) / np.arange(1, len(ranked) + 1)))[::-1]), 1.0
-        )
-        q_values = q_values[::-1][np.searchsorted(ranked, p_values)]
+        every = self.p_values_at(np.triu_indices(len(self.columns), 1))
+        first, second = np.sort(pairs, axis=0)
+        q_values = least_rates([every])[0][first * len(self.columns) - first * (first + 3) // 2 + second - 1]
         return dict(zip(_BARS, (np.sqrt(self.errors.products[pairs]), low, high, p_values, q_values), strict=True))
 
     def _partial_intervals(self, level: float, pairs: Any) -> tuple[FloatArray, FloatArray]:

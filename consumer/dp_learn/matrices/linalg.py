@@ -337,6 +337,13 @@ class Anderson:
         return full
 
 
+def inverse_step(m: FloatArray, rho: float) -> FloatArray:
+    """Return the positive definite X with ``rho X - X^-1 = M``, on the eigenvectors of M."""
+    d, q = eigendecomposition(m)
+    root: FloatArray = q * np.sqrt((d + np.sqrt(d * d + 4.0 * rho)) / (2.0 * rho))
+    return root @ root.T
+
+
 def balancing_factor(primal: FloatArray, iterate: FloatArray, step: FloatArray, dual: FloatArray) -> float:
     """Return the factor for ADMM's rho that evens out the relative residuals, 1 when they are even enough.
 

@@ -207,18 +207,3 @@ def _cheapest_cut(order: Array, slope: Array, start: int, end: int, g: float) ->
         if cost < least:
             best, least = count, cost
     return best
-
-
-@njit()
-def average_tied(a: Array, c: Array, tied: Array, out: Array) -> None:
-    """Give periods of one number above 0 in `tied` their weighted mean, entry by entry, and zero to the others."""
-    n_periods, n_entries = a.shape
-    total, weight = np.empty(n_periods + 1), np.empty(n_periods + 1)
-    for m in range(n_entries):
-        total[:] = 0.0
-        weight[:] = 0.0
-        for k in range(n_periods):
-            total[tied[k, m]] += c[k] * a[k, m]
-            weight[tied[k, m]] += c[k]
-        for k in range(n_periods):
-            out[k, m] = total[tied[k, m]] / weight[tied[k, m]] if tied[k, m] else 0.0

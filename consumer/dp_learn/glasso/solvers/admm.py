@@ -1,4 +1,4 @@
-"""The alternating direction method of multipliers, and few nodes at once: by the inverse, or by its iterations.
+"""The alternating direction method of multipliers, for one matrix or several, and problems solved by it alone.
 
 For blocks their norms take the place of absolute values.
 
@@ -15,19 +15,23 @@ For few nodes it runs in plain numpy. Loading the compiled kernels of the other 
 whole path of such problems, and compiling them a minute. A column is a node of one.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dp_learn.glasso.problem import Problem, Status
 from dp_learn.glasso.solvers.answers import Answer, Incumbent, Start
 from dp_learn.matrices.linalg import (
-    Anderson,
     FloatArray,
     balancing_factor,
-    eigendecomposition,
     is_positive_definite,
 )
+
+if TYPE_CHECKING:
+    from dp_learn.glasso.joint_problem import JointIncumbent, JointProblem
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
@@ -49,13 +53,13 @@ def solve_admm(form: Problem, start: Start, *, gap: float, max_iter: int) -> Ans
     acceleration.
     """
     best = Incumbent(form, start)
-    return best.answer(*improve(form, best, start.theta, gap=gap, max_iter=max_iter))
+    return best.answer(*improve(form, best, start, gap=gap, max_iter=max_iter))
 
 
 def improve(
-    problem: Problem,
-    best: Incumbent,
-    theta: FloatArray | None,
+    problem: Problem | JointProblem,
+    best: Incumbent | JointIncumbent,
+    start: Start,
     *,
     gap: float,
     max_iter: int,
@@ -68,10 +72,9 @@ def improve(
     is a solution. With `feasible_only` the search ends at the first matrix that is both. A few more iterations may
     bring the gap as `close`.
     """
-    s, outer = problem.covariance, np.ones_like(problem.covariance)  # outer takes a dual matrix to the units of now
-    anderson, scalar = Anderson(problem.n_features), problem.is_scalar
+    anderson, now, s = problem.accelerate(), problem, problem.entries
+    outer = np.ones_like(s)  # takes a dual matrix to the units of now
     rho, balance_until, next_change, before, enough = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS, math.inf, max_iter
-    now, w = problem, s if best.w is None else best.w
 
     def change_units(theta: FloatArray, w: FloatArray) -> FloatArray:
         """Go to the units in which both diagonals, given in the present ones, agree; return the factor of W."""
@@ -82,9 +85,10 @@ def improve(
         now = Problem(s, now.penalty * factor, 1.0)
         return factor
 
-    if theta is None or not (theta.diagonal() > 0.0).all():
-        theta = np.eye(problem.n_features)
-    elif scalar:
+    theta, w = start.theta, start.w
+    if theta is None:
+        theta = problem.identity
+    elif problem.is_scalar:
         factor = change_units(theta, w)
         theta, w = theta / factor, w * factor
     h = theta + (w - s) / rho
@@ -94,20 +98,21 @@ def improve(
         u = h - z
 
         if n_iter % CHECK_EVERY == 1 or n_iter == max_iter:
-            best.offer_theta(z * outer)
-            best.offer_w((s + rho * u) / outer if scalar else problem.project(s + rho * u))
+            best.offer(z * outer, (s + rho * u) / outer)
             if best.duality_gap <= gap:
                 enough = min(enough, n_iter + FEW_MORE)
                 if best.duality_gap <= close or n_iter >= enough:
                     return n_iter, Status.OPTIMAL
-            if best.unbounded or (feasible_only and best.w is not None):
-                return n_iter, Status.NO_SOLUTION if best.unbounded else Status.STALLED
+            if best.unbounded or (best.w is None and n_iter > problem.search_iter):
+                return n_iter, Status.NO_SOLUTION
+            if feasible_only and best.w is not None:
+                return n_iter, Status.STALLED
         if n_iter % PATIENCE == 0:
             if best.duality_gap > LITTLE * before:
                 return n_iter, Status.STALLED
             before = best.duality_gap
 
-        x = proximal_step(rho * (z - u) - s, rho)
+        x = now.step(rho * (z - u) - s, rho)
         h = anderson.next_point(h, RELAXATION * x + (1.0 - RELAXATION) * z + u)
         if not np.abs(h).max() < LARGEST:  # which only goes on where there is no solution
             return n_iter, Status.STALLED
@@ -115,7 +120,7 @@ def improve(
         if n_iter % BALANCE_EVERY == 0 and n_iter <= balance_until:
             after = now.shrink(h, rho)
             multiple = balancing_factor(x - z, z, after - z, h - after)
-            if scalar and n_iter >= next_change:
+            if problem.is_scalar and n_iter >= next_change:
                 next_change *= 2
                 factor = change_units(x, s + rho * (h - after))
                 h = after / factor + (h - after) * factor
@@ -125,13 +130,6 @@ def improve(
                 h = after + (h - after) / multiple
                 anderson.forget()
     return max_iter, Status.MAX_ITER
-
-
-def proximal_step(m: FloatArray, rho: float) -> FloatArray:
-    """Return the positive definite X with ``rho X - X^-1 = M``, on the eigenvectors of M."""
-    d, q = eigendecomposition(m)
-    root: FloatArray = q * np.sqrt((d + np.sqrt(d * d + 4.0 * rho)) / (2.0 * rho))
-    return root @ root.T
 
 
 def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter: int) -> Answer | None:
@@ -148,10 +146,11 @@ def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter
         best.offer_w(scaled.project(start.w * outer))
         theta = theta if start.theta is None else start.theta / outer
 
-    close = CLOSE * scaled.n_features if scaled.has_choice else math.inf
-    n_iter, status = improve(scaled, best, theta, gap=gap, max_iter=max_iter, close=close)
+    close, first = CLOSE * scaled.n_features if scaled.has_choice else math.inf, scaled.covariance
+    begin = Start(first if best.w is None else best.w, theta)
+    n_iter, status = improve(scaled, best, begin, gap=gap, max_iter=max_iter, close=close)
     if best.w is None and not best.unbounded:  # too few iterations, or no solution
-        improve(scaled, best, best.theta, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
+        improve(scaled, best, Start(first, best.theta), gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
     if best.w is None or best.theta is None or best.unbounded:
         return None
     return best.answer(n_iter, status).restored(units)

@@ -86,6 +86,11 @@ class Incumbent(Halves):
         if dual_value > self.dual_value:
             self.w, self.dual_value = w, dual_value
 
+    def offer(self, theta: FloatArray, w: FloatArray) -> None:
+        """Offer both halves, of which `w` may be outside the blocks' balls."""
+        self.offer_theta(theta)
+        self.offer_w(w if self._problem.is_scalar else self._problem.project(w))
+
     def answer(self, n_iter: int, status: Status) -> Answer:
         """Return the pair, of which both halves were offered, as a solver's answer."""
         assert self.theta is not None and self.w is not None  # noqa: S101, PT018

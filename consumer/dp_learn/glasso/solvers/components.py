@@ -69,7 +69,7 @@ def solve_by_components(
     """
     if not (problem.variances > 0.0).all():
         return None
-    components = split_components(problem.norms(problem.covariance) > problem.penalty)
+    components = split_components(problem.linked)
     parts = list(_packed(components))
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
     objective, gap, n_iter, status, used = 0.0, 0.0, 0, Status.OPTIMAL, set[str]()

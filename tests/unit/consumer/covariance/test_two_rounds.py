@@ -165,7 +165,7 @@ def test_rounding_makes_no_variance_negative() -> None:
     rounds = rounds_of()
     far = replace(rounds, centers=(rounds.centers[0], rounds.centers[1] + 1e14 * rounds.scales[0]))
     noise = combined(far)[1].known_noise
-    errors = noise.form_errors(np.eye(4), FORMS / rounds.scales[0])(slice(None))
+    errors = noise.terms(np.eye(4), FORMS / rounds.scales[0]).errors(slice(None))
     for variances in (noise.variances_of_variances(), errors.products, errors.squares):
         assert (variances >= 0.0).all()
 

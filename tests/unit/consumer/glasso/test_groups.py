@@ -97,7 +97,7 @@ def test_blocks_are_zero_or_not_as_a_whole() -> None:
     blocks = problem.norms(solution.precision) > 0.0
     assert (problem.spread(blocks) == (solution.precision != 0.0)).all()
     assert 8 < blocks.sum() < 64
-    assert solution.n_components == len(split_components(problem.norms(problem.covariance) > problem.penalty)) > 1
+    assert solution.n_components == len(split_components(problem.linked)) > 1
 
 
 def test_forbidden_and_free_edges() -> None:
