@@ -48,6 +48,7 @@ from dp_learn.selection.rules import Rule, Weights
 if TYPE_CHECKING:
     from dp_bundle import Bundle
     from dp_bundle.engines.dask import Dask
+    from dp_learn.output.result import Result
 
 _LEAST = 2  # bundles
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -176,10 +177,10 @@ def _require_result(folder: Path) -> None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
 
 
-def spell_command(name: str = "dp-learn") -> str:
+def spell_command() -> str:
     """Return the command with what was typed of it that makes a difference to the result, and names without folders."""
     context = click.get_current_context()
-    words = [name]
+    words = ["dp-learn", *([context.command.name or ""] if context.command.name in commands.commands else [])]
     for each in context.command.params:
         typed = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
         if not typed or each.name in WITHOUT_EFFECT:
@@ -351,9 +352,7 @@ def cli(
             quiet=quiet,
         )
         step("starting", quiet=quiet)
-        from dp_learn.output.folder import write_results
-        from dp_learn.output.messages import describe_result
-        from dp_learn.output.summary import Result, read_histograms, summarize
+        from dp_learn.output.summary import GraphResult, read_histograms, summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
@@ -374,7 +373,7 @@ def cli(
                     engine=workers or Processes(),
                     progress=lambda done, count: show(f"drawing releases, {done:,} of {count:,} done"),
                 )
-            found = Result(
+            found = GraphResult(
                 bundles,
                 summarize(learned, bundles, drawn, at_least=at_least),
                 learned.estimate,
@@ -388,19 +387,36 @@ def cli(
             show("estimating")
             refit = settings["refit"]
             found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=refit, at_least=at_least)
-        page = None
+        from dp_learn.output.messages import describe_result
+
+        make_page: Callable[[Any, str], str] | None = None
         if report:
-            from dp_learn.output.page.report import make_report
+            from dp_learn.output.page.report import make_report as make_page
+        finish(found, describe_result, make_page, folder, as_json=as_json, quiet=quiet)
 
-            show("drawing the page")
-            page = make_report(found, spell_command())
-        show("writing the results")
-        write_results(found, folder, report=page)
-        with already(f"the results are in {quote_path(folder)}"):
-            text = describe_result(found, folder)
-        answer(text, found.summary, as_json=as_json, quiet=quiet)
 
-    for sentence in found.summary["contradictions"]:
+def finish(
+    found: Result,
+    describe: Callable[[Any, Path], str],
+    make_page: Callable[[Any, str], str] | None,
+    folder: Path,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write the files of a result, with a page where one is wanted, answer with it, and warn of what bundles show."""
+    from dp_learn.output.folder import write_results
+
+    page = None
+    if make_page is not None:
+        step("drawing the page", quiet=quiet)
+        page = make_page(found, spell_command())
+    step("writing the results", quiet=quiet)
+    write_results(found, folder, report=page)
+    with already(f"the results are in {quote_path(folder)}"):
+        text = describe(found, folder)
+    answer(text, found.summary, as_json=as_json, quiet=quiet)
+    for sentence in found.warnings:
         tell(f"warning: {sentence}", quiet=quiet)
 
 
@@ -440,22 +456,15 @@ def compare(
     with contextlib.ExitStack() as stack:
         bundles, _, _ = open_all(stack, files, estimator="comparison", quiet=quiet, **opening)
         step("starting", quiet=quiet)
-        from dp_learn.output.comparison import ComparisonResult, describe_comparison, write_comparison
+        from dp_learn.output.comparison import ComparisonResult, describe_comparison
         from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
 
-        show = partial(step, quiet=quiet)
-        found = compare_networks(
-            bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=opening["max_memory"]
-        )
-        result, page = ComparisonResult(bundles, found), None
+        show, max_memory = partial(step, quiet=quiet), opening["max_memory"]
+        found = compare_networks(bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=max_memory)
+        make_page: Callable[[Any, str], str] | None = None
         if report:
-            from dp_learn.output.page.comparison import make_comparison_page
-
-            show("drawing the page")
-            page = make_comparison_page(result, spell_command("dp-learn compare"))
-        show("writing the results")
-        write_comparison(result, folder, report=page)
-        _answer(result, describe_comparison, folder, as_json=as_json, quiet=quiet)
+            from dp_learn.output.page.comparison import make_comparison_page as make_page
+        finish(ComparisonResult(bundles, found), describe_comparison, make_page, folder, as_json=as_json, quiet=quiet)
 
 
 @click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
@@ -518,7 +527,7 @@ def joint(
     with contextlib.ExitStack() as stack:
         bundles, _, _ = open_all(stack, files, estimator="joint", quiet=quiet, **opening)
         step("starting", quiet=quiet)
-        from dp_learn.output.joint import JointResult, describe_joint, write_joint
+        from dp_learn.output.joint import JointResult, describe_joint
         from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
 
         show = partial(step, quiet=quiet)
@@ -534,24 +543,10 @@ def joint(
             progress=show,
             max_memory=opening["max_memory"],
         )
-        result, page = JointResult(bundles, found), None
+        make_page: Callable[[Any, str], str] | None = None
         if report:
-            from dp_learn.output.page.joint import make_joint_page
-
-            show("drawing the page")
-            page = make_joint_page(result, spell_command("dp-learn joint"))
-        show("writing the results")
-        write_joint(result, folder, report=page)
-        _answer(result, describe_joint, folder, as_json=as_json, quiet=quiet)
-
-
-def _answer(result: Any, describe: Callable[..., str], folder: Path, *, as_json: bool, quiet: bool) -> None:
-    """Answer with a result whose files are written, then warn of what its releases show."""
-    with already(f"the results are in {quote_path(folder)}"):
-        text = describe(result, folder)
-    answer(text, result.summary(), as_json=as_json, quiet=quiet)
-    for sentence in (*result.found.warnings, *result.found.contradictions):
-        tell(f"warning: {sentence}", quiet=quiet)
+            from dp_learn.output.page.joint import make_joint_page as make_page
+        finish(JointResult(bundles, found), describe_joint, make_page, folder, as_json=as_json, quiet=quiet)
 
 
 def _parse(name: str, text: str, *, positive: bool = False) -> float | None:

@@ -29,7 +29,8 @@ from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tab
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges
-from dp_learn.output.summary import Result, Summary, count_edges, describe_origin, name_weights, noise_shares
+from dp_learn.output.result import Summary
+from dp_learn.output.summary import GraphResult, count_edges, describe_origin, name_weights, noise_shares
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
@@ -48,7 +49,7 @@ def learn_alternative(
     target: str | None = None,
     refit: bool = True,
     at_least: float = AT_LEAST,
-) -> Result:
+) -> GraphResult:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
     Parameters
@@ -115,7 +116,7 @@ def learn_alternative(
 
     if name in _TOLD:
         own, tables, lines = _TOLD[name](fitted, sample, kept)
-        return Result(bundles, {**summary, **own}, tables=tables, lines=lines)
+        return GraphResult(bundles, {**summary, **own}, tables=tables, lines=lines)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
     with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
         inference, doubts = infer_if_possible(sample, pooled, kept)
@@ -127,7 +128,7 @@ def learn_alternative(
     summary["edge_weights"] = name_weights(graph, share)
     why_none = NOISE if alpha is None else PENALTY
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=why_none, at_least=at_least)
-    return Result(bundles, summary, graph, lines=lines)
+    return GraphResult(bundles, summary, graph, lines=lines)
 
 
 def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:

@@ -30,8 +30,7 @@ from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.messages import title_of
-from dp_learn.output.summary import Result
+from dp_learn.output.result import Result
 from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
 from dp_learn.pipeline.measures import NodeMeasures
 
@@ -98,7 +97,7 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
     Parameters
     ----------
     result : Result
-        The graph, or other tables, and the summary.
+        Its files and its summary.
     target : Path
         The folder.
     report : str, optional
@@ -109,7 +108,12 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
     DpGraphError
         It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
     """
-    write_folder(target, lambda new: _write_all(result, report, new))
+
+    def write(new: Path) -> None:
+        result.write_files(new)
+        write_end(result.summary, report, new)
+
+    write_folder(target, write)
 
 
 def write_folder(target: Path, write: Callable[[Path], None]) -> None:
@@ -142,27 +146,6 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
         )
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
-
-
-def _write_all(result: Result, report: str | None, new: Path) -> None:
-    """Write all files of a result."""
-    if result.graph is not None:
-        from dp_learn.output.network import find_network  # what draws is slow to import
-        from dp_learn.output.picture import save_picture
-
-        measures = None if result.learned is None else result.learned.measures
-        write_graph(result.graph, measures, new)
-        if (network := find_network(result)) is not None:
-            title = title_of(result.summary, result.bundles)
-            save_picture(network, new / "graph.png", title, result.summary["drowned_columns"])
-        if result.stability is not None:
-            write_stability(result.graph, result.stability, new / "stability.csv")
-    tables = dict(result.tables)
-    if result.histograms:
-        tables |= margin_tables(result.histograms, result.bundles[0].release)
-    for name, table in tables.items():
-        write_table(_columns_of(table), new / name)
-    write_end(result.summary, report, new)
 
 
 def write_graph(graph: GraphEstimate, measures: NodeMeasures | None, folder: Path) -> None:
@@ -302,7 +285,7 @@ def _state(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None
 
 
-def _columns_of(table: pd.DataFrame) -> dict[str, Any]:
+def columns_of(table: pd.DataFrame) -> dict[str, Any]:
     """Return the columns of a table, and before them its index, unless that only numbers the rows."""
     import pandas as pd
 

@@ -14,11 +14,12 @@ from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import ComparisonResult, describe_left_out, describe_tests
+from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import write_names
 from dp_learn.output.page.report import TEMPLATES, describe_release, origin
+from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
@@ -71,8 +72,8 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
     values: dict[str, Any] = {
         "names": result.names,
         "sentences": summarize_comparison(result),
-        "warnings": [*found.warnings, *found.contradictions],
-        "notes": [*describe_left_out(found.left_out, result.names), *found.notes],
+        "warnings": result.warnings,
+        "notes": result.notes,
         "figures": figures,
         "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),

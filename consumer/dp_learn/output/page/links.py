@@ -20,7 +20,7 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.output.network import Network
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import VALUE, GraphEstimate, take_rows
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def loadings_table(graph: GraphEstimate) -> list[PageTable]:
     return [PageTable("loadings-table", caption, columns, more)]
 
 
-def columns_table(found: Result, network: Network | None) -> PageTable:
+def columns_table(found: GraphResult, network: Network | None) -> PageTable:
     """Return the table of columns: their links, their group, their noise, and why some were left out."""
     summary = found.summary
     drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
@@ -155,7 +155,7 @@ def columns_table(found: Result, network: Network | None) -> PageTable:
     return PageTable("columns-table", "The columns of the data.", columns, more)
 
 
-def nodes_table(found: Result) -> PageTable | None:
+def nodes_table(found: GraphResult) -> PageTable | None:
     """Return the table of the nodes' measures, the strongest first; None where there are none."""
     measures = None if found.learned is None else found.learned.measures
     if measures is None:
