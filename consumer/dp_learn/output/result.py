@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dp_bundle import Bundle
 
 Summary = dict[str, Any]  # as in summary.json
+Columns = Mapping[str, Any]  # of a table: lists of names and arrays of numbers by the names of columns
 
 
 class Result(ABC):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,16 +23,12 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
 from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.folder import columns_of, margin_tables, write_graph, write_stability, write_table
+from dp_learn.output.folder import margin_tables, write_graph, write_stability, write_table
 from dp_learn.output.network import Network, make_network, network_of
-from dp_learn.output.result import Result, Summary
+from dp_learn.output.result import Columns, Result, Summary
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.pipeline.stability import Stability
-
-if TYPE_CHECKING:
-    import pandas as pd  # takes as long to import as a small graph takes to learn
-
 
 _ROUNDING = 1e-9  # relative: what a clip at a bound may be off by
 
@@ -50,7 +45,7 @@ class GraphResult(Result):
         Where the answer is a precision matrix.
     learned : Learned or None
         Where it is the graphical lasso's: how the graph was found.
-    tables : mapping of str to DataFrame
+    tables : mapping of str to Columns
         Further tables, by the name of their file.
     lines : sequence of str
         What another estimator than the graphical lasso has to say to a person.
@@ -64,7 +59,7 @@ class GraphResult(Result):
     summary: Summary
     graph: GraphEstimate | None = None
     learned: Learned | None = None
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    tables: Mapping[str, Columns] = field(default_factory=dict)
     lines: Sequence[str] = ()
     stability: Stability | None = None
     histograms: tuple[Margin, ...] = ()
@@ -103,7 +98,7 @@ class GraphResult(Result):
                 write_stability(self.graph, self.stability, folder / "stability.csv")
         margins = margin_tables(self.histograms, self.bundles[0].release) if self.histograms else {}
         for name, table in (*self.tables.items(), *margins.items()):
-            write_table(columns_of(table), folder / name)
+            write_table(table, folder / name)
 
 
 def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, ...]:

@@ -17,9 +17,9 @@ from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
-from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import empty_source
 from dp_learn.output.page.report import TEMPLATES, describe_release, origin
+from dp_learn.output.page.tables import Meaning, make_table
 from dp_learn.output.several import spell_p
 
 MOST_LINKS, MOST_CHARTS = 600, 300
@@ -257,12 +257,8 @@ def _tell(result: JointResult, links: _Links, link: int) -> str:
 
 
 def _changes_table(result: JointResult) -> PageTable:
-    table = result.changes()
-    columns = [
-        TableColumn(label, table[name][:MOST_ROWS])
-        for name, label in (("source", "Column"), ("target", "and column"), ("from", "From"), ("to", "To"))
-    ]
-    about = {
+    labels = {"source": "Column", "target": "and column", "from": "From", "to": "To"}
+    meanings: dict[str, Meaning] = {name: (label, None, "") for name, label in labels.items()} | {
         "before": ("Before", "+.3f", "the partial correlation given all other columns, of all periods before, pooled."),
         "after": ("After", "+.3f", ""),
         "difference": ("Difference", "+.3f", ""),
@@ -273,10 +269,8 @@ def _changes_table(result: JointResult) -> PageTable:
             "the false discovery rate over all pairs and places at which it would just be found.",
         ),
     }
-    columns += number_columns(table, about)
-    n_rows = len(table["source"])
-    more = "" if n_rows <= MOST_ROWS else f"The first {MOST_ROWS} of {n_rows:,}; changes.csv has all of them."
-    return PageTable("changes-table", "Pairs of columns that changed.", columns, more, headings=2)
+    caption = "Pairs of columns that changed."
+    return make_table("changes-table", caption, result.changes(), meanings, "changes.csv", headings=2)
 
 
 def _periods_table(result: JointResult) -> PageTable:

@@ -28,9 +28,9 @@ from dp_learn.output.page.links import (
     columns_table,
     draw_forest,
     edges_tables,
-    frame_table,
     loadings_table,
     nodes_table,
+    plain_table,
 )
 from dp_learn.output.page.network import draw_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
@@ -219,7 +219,7 @@ def _tables(found: GraphResult) -> list[PageTable]:
     if found.graph is not None:
         return edges_tables(found.graph, found.summary["at_least"]) + loadings_table(found.graph)
     return [
-        frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
-        for place, (file, frame) in enumerate(found.tables.items())
-        if file in _CAPTIONS and len(frame)
+        plain_table(f"table-{place}", _CAPTIONS[file], table, file)
+        for place, (file, table) in enumerate(found.tables.items())
+        if file in _CAPTIONS and len(next(iter(table.values())))
     ]

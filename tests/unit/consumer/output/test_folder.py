@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from dp_bundle.base.errors import DpGraphError
@@ -27,20 +26,19 @@ NEW = GraphResult([], {**OURS, "estimator": "new"})
 def result(tmp_path: Path) -> Path:
     """Write a result of two files."""
     folder = tmp_path / "result"
-    write_results(GraphResult([], OURS, tables={"edges.csv": pd.DataFrame({"source": ["a"]})}), folder)
+    write_results(GraphResult([], OURS, tables={"edges.csv": {"source": ["a"]}}), folder)
     return folder
 
 
 KILLED = """
 import os, pathlib, signal, sys
-import pandas as pd
 from dp_learn.output import folder
 from dp_learn.output.summary import GraphResult
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(folder, sys.argv[1], die)
 ours = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
-result = GraphResult([], ours, tables={"edges.csv": pd.DataFrame({"source": ["a"]})})
+result = GraphResult([], ours, tables={"edges.csv": {"source": ["a"]}})
 folder.write_results(result, pathlib.Path(sys.argv[2]))
 """
 
@@ -146,7 +144,7 @@ def test_mode_stays_and_all_is_on_the_disk(result: Path, monkeypatch: pytest.Mon
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    write_results(GraphResult([], OURS, tables={"edges.csv": pd.DataFrame({"source": ["b"]})}), result)
+    write_results(GraphResult([], OURS, tables={"edges.csv": {"source": ["b"]}}), result)
     assert stat.S_IMODE(result.stat().st_mode) == 0o750
     assert stat.S_IMODE((result / "edges.csv").stat().st_mode) == 0o640
     assert "b" in (result / "edges.csv").read_text()
