@@ -27,8 +27,7 @@ from dp_bundle.describe.sentences import (
     first_columns,
 )
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.discovery import Discovery
-from dp_bundle.manifest.guarantee import Cumulative, Guarantee
+from dp_bundle.manifest.guarantee import Cumulative, Discovery, Guarantee
 from dp_bundle.manifest.release import Release
 
 SHOWN_COLUMNS = 100  # of a release, with their histograms

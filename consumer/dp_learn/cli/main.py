@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,11 +49,11 @@ from dp_learn.selection.rules import Rule, Weights
 if TYPE_CHECKING:
     from dp_bundle import Bundle
     from dp_bundle.engines.engine import Dask
+    from dp_learn.output.result import Result
 
 _LEAST = 2  # bundles
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 F = TypeVar("F", bound=Callable[..., object])
-WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
 
 
 def common_options(out: str) -> Callable[[F], F]:
@@ -96,6 +97,101 @@ def share_option(name: str, default: float, text: str) -> Callable[[F], F]:
     return option(name, applies=ALWAYS, type=_SHARE, default=default, show_default=True, help=text)
 
 
+@dataclass(frozen=True)
+class Common:
+    """What was given for the options that all commands have."""
+
+    report: bool
+    allow_older: bool
+    engine: str
+    scheduler: str | None
+    out: Path | None
+    max_memory: int | None
+    as_json: bool
+    quiet: bool
+
+    def show(self, doing: str) -> None:
+        """Tell what is done now."""
+        step(doing, quiet=self.quiet)
+
+    def folder(self, files: Sequence[Path | RemotePath], ending: str) -> Path:
+        """Return the folder for the results of these bundles, once it is known that they may be written there."""
+        names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
+        plain = "+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names)
+        folder = self.out or Path(f"{plain}.{ending}")
+        _require_result(folder)
+        return folder
+
+    def open_all(
+        self, stack: contextlib.ExitStack, files: Sequence[Path | RemotePath], estimator: str
+    ) -> tuple[list[Bundle], Dask | None, int]:
+        """Verify bundles and open them until the stack ends, and tell what a reader should know before any estimate.
+
+        Returns
+        -------
+        bundles : list of Bundle
+            In the order of the files.
+        workers : Dask or None
+            Who reads them, with `--engine dask`.
+        needed : int
+            The bytes that the estimate may need.
+
+        Raises
+        ------
+        BundleError
+            A bundle, or its signer, cannot be trusted.
+        MemoryLimitError
+            The estimate may need more memory than it may have.
+        """
+        from dp_bundle import open_bundles
+        from dp_bundle.base.machine import describe_need
+        from dp_bundle.bundle.inspection import describe_copies
+        from dp_bundle.engines.engine import Dask
+        from dp_bundle.manifest.release import shape_of
+        from dp_learn.pipeline.memory import require_learnable
+
+        stack.callback(step, "")  # however the work ends
+        workers = stack.enter_context(Dask(self.scheduler)) if self.engine == "dask" else None
+        here = workers.n_workers if workers is not None and self.scheduler is None else 0
+        require = partial(
+            require_learnable, limit=self.max_memory, estimator=estimator, n_bundles=len(files), n_workers=here
+        )
+        self.show("verifying")
+        opened = open_bundles(files, allow_older=self.allow_older, engine=workers, require_shape=require)
+        bundles = [stack.enter_context(bundle) for bundle in opened]
+        needed = max(require(shape_of(bundle.release)) for bundle in bundles)
+        notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
+        for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
+            tell(note, quiet=self.quiet)
+        self.show("starting")
+        return bundles, workers, needed
+
+    def finish(
+        self,
+        found: Result,
+        describe: Callable[[Any, Path], str],
+        make_page: Callable[[Any, str], str] | None,
+        folder: Path,
+    ) -> None:
+        """Write the files of a result, with its page if there is to be one, answer, and warn of what bundles show."""
+        from dp_learn.output.folder import write_results
+
+        page = None
+        if make_page is not None:
+            self.show("drawing the page")
+            page = make_page(found, spell_command())
+        self.show("writing the results")
+        write_results(found, folder, report=page)
+        with already(f"the results are in {quote_path(folder)}"):
+            text = describe(found, folder)
+        answer(text, found.summary, as_json=self.as_json, quiet=self.quiet)
+        for sentence in found.warnings:
+            tell(f"warning: {sentence}", quiet=self.quiet)
+
+
+WITHOUT_EFFECT = {each.name for each in fields(Common)} - {"allow_older"}  # on what is found
+
+
 def require_number(files: Sequence[object], what: str) -> None:
     """Refuse a single bundle where several are needed.
 
@@ -105,65 +201,6 @@ def require_number(files: Sequence[object], what: str) -> None:
     """
     if len(files) < _LEAST:
         raise ParameterError("FILE", f"given at least twice: {what} at least two bundles")
-
-
-def open_all(
-    stack: contextlib.ExitStack,
-    files: Sequence[Path | RemotePath],
-    *,
-    estimator: str,
-    allow_older: bool,
-    engine: str,
-    scheduler: str | None,
-    max_memory: int | None,
-    quiet: bool,
-) -> tuple[list[Bundle], Dask | None, int]:
-    """Verify bundles and open them until the stack ends, and tell what a reader should know before anything is learned.
-
-    Returns
-    -------
-    bundles : list of Bundle
-        In the order of the files.
-    workers : Dask or None
-        Who reads them, with `--engine dask`.
-    needed : int
-        The bytes that the estimate may need.
-
-    Raises
-    ------
-    BundleError
-        A bundle, or its signer, cannot be trusted.
-    MemoryLimitError
-        The estimate may need more memory than it may have.
-    """
-    from dp_bundle import open_bundles
-    from dp_bundle.base.machine import describe_need
-    from dp_bundle.bundle.inspection import describe_copies
-    from dp_bundle.engines.engine import Dask
-    from dp_bundle.manifest.release import shape_of
-    from dp_learn.pipeline.memory import require_learnable
-
-    stack.callback(step, "")  # however the work ends
-    workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
-    here = workers.n_workers if workers is not None and scheduler is None else 0
-    require = partial(require_learnable, limit=max_memory, estimator=estimator, n_bundles=len(files), n_workers=here)
-    step("verifying", quiet=quiet)
-    opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
-    bundles = [stack.enter_context(bundle) for bundle in opened]
-    needed = max(require(shape_of(bundle.release)) for bundle in bundles)
-    notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
-    for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
-        tell(note, quiet=quiet)
-    return bundles, workers, needed
-
-
-def result_folder(files: Sequence[Path | RemotePath], out: Path | None, ending: str) -> Path:
-    """Return the folder for the results of these bundles, once it is known that they may be written there."""
-    names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
-    plain = "+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names)
-    folder = out or Path(f"{plain}.{ending}")
-    _require_result(folder)
-    return folder
 
 
 def _require_result(folder: Path) -> None:
@@ -176,10 +213,10 @@ def _require_result(folder: Path) -> None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
 
 
-def spell_command(name: str = "dp-learn") -> str:
+def spell_command() -> str:
     """Return the command with what was typed of it that makes a difference to the result, and names without folders."""
     context = click.get_current_context()
-    words = [name]
+    words = ["dp-learn", *([context.command.name or ""] if context.command.name in commands.commands else [])]
     for each in context.command.params:
         typed = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
         if not typed or each.name in WITHOUT_EFFECT:
@@ -317,14 +354,6 @@ def cli(
     fdr: float | None,
     at_least: float,
     stability: int | None,
-    report: bool,
-    allow_older: bool,
-    engine: str,
-    scheduler: str | None,
-    out: Path | None,
-    max_memory: int | None,
-    as_json: bool,
-    quiet: bool,
     **settings: Any,
 ) -> None:
     """Verify a bundle FILE, subtract its noise, estimate the graph, and write a folder of results.
@@ -338,27 +367,16 @@ def cli(
       dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
-    penalty, folder = _parse("--alpha", alpha, positive=True), result_folder(files, out, "graph")
+    common = Common(**{each.name: settings.pop(each.name) for each in fields(Common)})
+    penalty, folder = _parse("--alpha", alpha, positive=True), common.folder(files, "graph")
     with contextlib.ExitStack() as stack:
-        bundles, workers, needed = open_all(
-            stack,
-            files,
-            estimator=estimator,
-            allow_older=allow_older,
-            engine=engine,
-            scheduler=scheduler,
-            max_memory=max_memory,
-            quiet=quiet,
-        )
-        step("starting", quiet=quiet)
-        from dp_learn.output.folder import write_results
-        from dp_learn.output.messages import describe_result
-        from dp_learn.output.summary import Result, read_histograms, summarize
+        bundles, workers, needed = common.open_all(stack, files, estimator)
+        from dp_learn.output.summary import GraphResult, read_histograms, summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
-        show = partial(step, quiet=quiet)
-        before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), quiet))
+        show, max_memory = common.show, common.max_memory
+        before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), common.quiet))
 
         if estimator == "graphical-lasso":
             learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
@@ -374,7 +392,7 @@ def cli(
                     engine=workers or Processes(),
                     progress=lambda done, count: show(f"drawing releases, {done:,} of {count:,} done"),
                 )
-            found = Result(
+            found = GraphResult(
                 bundles,
                 summarize(learned, bundles, drawn, at_least=at_least),
                 learned.estimate,
@@ -388,20 +406,12 @@ def cli(
             show("estimating")
             refit = settings["refit"]
             found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=refit, at_least=at_least)
-        page = None
-        if report:
-            from dp_learn.output.page.report import make_report
+        from dp_learn.output.messages import describe_result
 
-            show("drawing the page")
-            page = make_report(found, spell_command())
-        show("writing the results")
-        write_results(found, folder, report=page)
-        with already(f"the results are in {quote_path(folder)}"):
-            text = describe_result(found, folder)
-        answer(text, found.summary, as_json=as_json, quiet=quiet)
-
-    for sentence in found.summary["contradictions"]:
-        tell(f"warning: {sentence}", quiet=quiet)
+        make_page: Callable[[Any, str], str] | None = None
+        if common.report:
+            from dp_learn.output.page.report import make_report as make_page
+        common.finish(found, describe_result, make_page, folder)
 
 
 def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> None:
@@ -419,11 +429,7 @@ def compare(
     files: tuple[Path | RemotePath, ...],
     fdr: float,
     confidence: float,
-    report: bool,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **opening: Any,
+    **options: Any,
 ) -> None:
     """Verify two or more bundles of different rows, test whether they have the same network, and where they differ.
 
@@ -436,26 +442,20 @@ def compare(
       dp-learn compare 2025.bundle.tar 2026.bundle.tar
     """
     require_number(files, "a comparison needs")
-    folder = result_folder(files, out, "comparison")
+    common = Common(**options)
+    folder = common.folder(files, "comparison")
     with contextlib.ExitStack() as stack:
-        bundles, _, _ = open_all(stack, files, estimator="comparison", quiet=quiet, **opening)
-        step("starting", quiet=quiet)
-        from dp_learn.output.comparison import ComparisonResult, describe_comparison, write_comparison
+        bundles, _, _ = common.open_all(stack, files, "comparison")
+        from dp_learn.output.comparison import ComparisonResult, describe_comparison
         from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
 
-        show = partial(step, quiet=quiet)
         found = compare_networks(
-            bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=opening["max_memory"]
+            bundles, fdr=fdr, confidence=confidence, progress=common.show, max_memory=common.max_memory
         )
-        result, page = ComparisonResult(bundles, found), None
-        if report:
-            from dp_learn.output.page.comparison import make_comparison_page
-
-            show("drawing the page")
-            page = make_comparison_page(result, spell_command("dp-learn compare"))
-        show("writing the results")
-        write_comparison(result, folder, report=page)
-        _answer(result, describe_comparison, folder, as_json=as_json, quiet=quiet)
+        make_page: Callable[[Any, str], str] | None = None
+        if common.report:
+            from dp_learn.output.page.comparison import make_comparison_page as make_page
+        common.finish(ComparisonResult(bundles, found), describe_comparison, make_page, folder)
 
 
 @click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
@@ -495,11 +495,7 @@ def joint(
     strength: str,
     fdr: float,
     confidence: float,
-    report: bool,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **opening: Any,
+    **options: Any,
 ) -> None:
     """Learn one graph from each of 2 to 60 bundles of different rows, all of them together, and test what changed.
 
@@ -514,15 +510,14 @@ def joint(
     """
     require_number(files, "joint graphs need")
     penalties = [_parse(name, text) for name, text in (("--alpha", alpha), ("--strength", strength))]
-    folder = result_folder([files[0], files[-1]], out, "joint")
+    common = Common(**options)
+    folder = common.folder([files[0], files[-1]], "joint")
     with contextlib.ExitStack() as stack:
-        bundles, _, _ = open_all(stack, files, estimator="joint", quiet=quiet, **opening)
-        step("starting", quiet=quiet)
-        from dp_learn.output.joint import JointResult, describe_joint, write_joint
+        bundles, _, _ = common.open_all(stack, files, "joint")
+        from dp_learn.output.joint import JointResult, describe_joint
         from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
 
-        show = partial(step, quiet=quiet)
-        before_compiling(partial(announce_compiling, "half a minute", quiet=quiet))
+        before_compiling(partial(announce_compiling, "half a minute", quiet=common.quiet))
         found = learn_joint(
             bundles,
             order=order,
@@ -531,27 +526,13 @@ def joint(
             strength=penalties[1],
             fdr=fdr,
             confidence=confidence,
-            progress=show,
-            max_memory=opening["max_memory"],
+            progress=common.show,
+            max_memory=common.max_memory,
         )
-        result, page = JointResult(bundles, found), None
-        if report:
-            from dp_learn.output.page.joint import make_joint_page
-
-            show("drawing the page")
-            page = make_joint_page(result, spell_command("dp-learn joint"))
-        show("writing the results")
-        write_joint(result, folder, report=page)
-        _answer(result, describe_joint, folder, as_json=as_json, quiet=quiet)
-
-
-def _answer(result: Any, describe: Callable[..., str], folder: Path, *, as_json: bool, quiet: bool) -> None:
-    """Answer with a result whose files are written, then warn of what its releases show."""
-    with already(f"the results are in {quote_path(folder)}"):
-        text = describe(result, folder)
-    answer(text, result.summary(), as_json=as_json, quiet=quiet)
-    for sentence in (*result.found.warnings, *result.found.contradictions):
-        tell(f"warning: {sentence}", quiet=quiet)
+        make_page: Callable[[Any, str], str] | None = None
+        if common.report:
+            from dp_learn.output.page.joint import make_joint_page as make_page
+        common.finish(JointResult(bundles, found), describe_joint, make_page, folder)
 
 
 def _parse(name: str, text: str, *, positive: bool = False) -> float | None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
@@ -18,8 +17,8 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
-from dp_learn.covariance.sample import Sample, read_samples
-from dp_learn.covariance.sources import share_rows, shown_names
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import shown_names
 from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
 from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, DebiasedRidgeRegression
@@ -29,8 +28,10 @@ from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tab
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges
-from dp_learn.output.summary import Result, Summary, count_edges, describe_origin, name_weights, noise_shares
-from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
+from dp_learn.output.result import Columns, Summary
+from dp_learn.output.summary import GraphResult, count_edges, describe_origin, name_weights, noise_shares
+from dp_learn.pipeline.driver import Reading
+from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate, take_rows
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
@@ -48,7 +49,7 @@ def learn_alternative(
     target: str | None = None,
     refit: bool = True,
     at_least: float = AT_LEAST,
-) -> Result:
+) -> GraphResult:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
     Parameters
@@ -77,8 +78,8 @@ def learn_alternative(
         came = () if target is None else (target,)
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     _require_classes(bundles[0], name, target)
-    target, same_rows = shown_names(bundles[0]).get(target or "", target), share_rows(bundles)
-    (sample,), of_gaps = read_samples(bundles, lambda sources: [Sample(sources, same_rows=same_rows)])
+    target = shown_names(bundles[0]).get(target or "", target)
+    (sample,), of_gaps = Reading(name).read(bundles)
     pooled, location = sample.pooled, sample.location
 
     kept, notes = _usable_columns(sample, target)
@@ -115,7 +116,7 @@ def learn_alternative(
 
     if name in _TOLD:
         own, tables, lines = _TOLD[name](fitted, sample, kept)
-        return Result(bundles, {**summary, **own}, tables=tables, lines=lines)
+        return GraphResult(bundles, {**summary, **own}, tables=tables, lines=lines)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
     with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
         inference, doubts = infer_if_possible(sample, pooled, kept)
@@ -127,7 +128,7 @@ def learn_alternative(
     summary["edge_weights"] = name_weights(graph, share)
     why_none = NOISE if alpha is None else PENALTY
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=why_none, at_least=at_least)
-    return Result(bundles, summary, graph, lines=lines)
+    return GraphResult(bundles, summary, graph, lines=lines)
 
 
 def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
@@ -162,16 +163,16 @@ def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, f
     return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
 
 
-_Told = tuple[Summary, dict[str, pd.DataFrame], list[str]]
+_Told = tuple[Summary, dict[str, Columns], list[str]]
 
 
 def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
-    pooled = keep_columns(sample.pooled, kept)
-    names, edges = list(pooled.columns), fitted.edges_
+    pooled, edges = keep_columns(sample.pooled, kept), fitted.edges_
+    columns = {name: list(edges[name]) if name in {"source", "target"} else edges[name].to_numpy() for name in edges}
     tables = {
-        "edges.csv": edges,
-        "covariance.csv": pd.DataFrame(pooled.covariance, names, names),
-        "thresholded.csv": pd.DataFrame(fitted.covariance_, names, names),
+        "edges.csv": columns,
+        "covariance.csv": _with_names(pooled.columns, pooled.columns, pooled.covariance),
+        "thresholded.csv": _with_names(pooled.columns, pooled.columns, fitted.covariance_),
     }
     lines = [
         f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
@@ -179,6 +180,11 @@ def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) 
     ]
     lines += [describe_edge(edge, "correlation") for edge in edges.head(_SHOWN).to_dict("records")]
     return {"n_edges": len(edges)}, tables, lines
+
+
+def _with_names(rows: Sequence[str], names: Sequence[str], matrix: FloatArray) -> Columns:
+    """Return a matrix as a table, before it the names of its rows."""
+    return dict(zip(("", *names), (list(rows), *matrix.T), strict=True))
 
 
 def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
@@ -200,7 +206,7 @@ def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -
 def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
     table, strongest = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], infer_discriminant, sample, kept)
-    means = pd.DataFrame(fitted.means_, classes, names)
+    means = _with_names(classes, names, fitted.means_)
     intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
     summary = {
         "target": fitted.target,
@@ -217,13 +223,13 @@ def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64])
 
 def _coefficients(
     fitted: Any, coefficients: FloatArray, infer: Callable[..., Any], sample: Sample, kept: npt.NDArray[np.int64]
-) -> tuple[pd.DataFrame, list[str]]:
+) -> tuple[Columns, list[str]]:
     """Return the coefficients of the columns that are not drowned, the surest first, and lines on them.
 
     Where their errors are not known they have no intervals, and the largest come first.
     """
-    table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(coefficients)})
-    table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
+    clear = np.flatnonzero(~np.isin(fitted.feature_names_in_, fitted.drowned_))
+    table: dict[str, Any] = {"column": fitted.feature_names_in_[clear].tolist(), "coefficient": coefficients[clear]}
     own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
     pooled = keep_columns(sample.pooled, own)
     found = infer(pooled, pooled.columns.index(fitted.target), lambda forms: sample.row_errors(pooled, own, forms))
@@ -232,15 +238,16 @@ def _coefficients(
         size = table["coefficient"]
     else:
         told = "of the surest, with unpenalised ones and 95 % intervals, noise included, in brackets"
-        table, size = table.assign(**tabulate_unpenalised(*found)), pd.Series(found[0] / found[1])
-    table = table.loc[size.abs().sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+        table, size = table | tabulate_unpenalised(*found), found[0] / found[1]
+    table = take_rows(table, np.argsort(-np.abs(size), kind="stable"))
 
     lines = [f"  coefficients {told}:"]
-    for each in table.head(_SHOWN).to_dict("records"):
+    for place, name in enumerate(table["column"][:_SHOWN]):
         bars = ""
-        if "ci_low" in each:
-            bars = f" ({each['unpenalised']:+.4g}, {each['ci_low']:+.4g} to {each['ci_high']:+.4g})"
-        lines.append(f"    {each['coefficient']:+.4g}{bars}  {quote_name(str(each['column']))}")
+        if "ci_low" in table:
+            middle, low, high = (table[each][place] for each in ("unpenalised", "ci_low", "ci_high"))
+            bars = f" ({middle:+.4g}, {low:+.4g} to {high:+.4g})"
+        lines.append(f"    {table['coefficient'][place]:+.4g}{bars}  {quote_name(name)}")
     return table, lines
 
 

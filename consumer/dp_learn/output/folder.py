@@ -13,47 +13,33 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import math
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
+from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
-from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.messages import title_of
-from dp_learn.output.summary import Result
-from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
-from dp_learn.pipeline.measures import NodeMeasures
-
-if TYPE_CHECKING:
-    import pandas as pd  # takes as long to import as a small graph takes to learn
-
-
-import io
-from collections.abc import Iterator
-from itertools import chain
-from typing import TYPE_CHECKING
-
-from pyarrow.csv import CSVWriter, WriteOptions
-
-from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import Release
 from dp_learn.inference.edges import Pairs
-from dp_learn.pipeline.graph import MOST_RANKED
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.result import Columns, Result
+from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate, labelled_edges, labels
+from dp_learn.pipeline.measures import NodeMeasures
 from dp_learn.pipeline.stability import Stability
-
-if TYPE_CHECKING:
-    import pandas as pd  # takes as long to import as a small graph takes to learn
 
 _MARKER = ".dpgraph-result.json"
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
@@ -98,7 +84,7 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
     Parameters
     ----------
     result : Result
-        The graph, or other tables, and the summary.
+        Its files and its summary.
     target : Path
         The folder.
     report : str, optional
@@ -109,7 +95,12 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
     DpGraphError
         It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
     """
-    write_folder(target, lambda new: _write_all(result, report, new))
+
+    def write(new: Path) -> None:
+        result.write_files(new)
+        write_end(result.summary, report, new)
+
+    write_folder(target, write)
 
 
 def write_folder(target: Path, write: Callable[[Path], None]) -> None:
@@ -142,27 +133,6 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
         )
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
-
-
-def _write_all(result: Result, report: str | None, new: Path) -> None:
-    """Write all files of a result."""
-    if result.graph is not None:
-        from dp_learn.output.network import find_network  # what draws is slow to import
-        from dp_learn.output.picture import save_picture
-
-        measures = None if result.learned is None else result.learned.measures
-        write_graph(result.graph, measures, new)
-        if (network := find_network(result)) is not None:
-            title = title_of(result.summary, result.bundles)
-            save_picture(network, new / "graph.png", title, result.summary["drowned_columns"])
-        if result.stability is not None:
-            write_stability(result.graph, result.stability, new / "stability.csv")
-    tables = dict(result.tables)
-    if result.histograms:
-        tables |= margin_tables(result.histograms, result.bundles[0].release)
-    for name, table in tables.items():
-        write_table(_columns_of(table), new / name)
-    write_end(result.summary, report, new)
 
 
 def write_graph(graph: GraphEstimate, measures: NodeMeasures | None, folder: Path) -> None:
@@ -302,18 +272,7 @@ def _state(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None
 
 
-def _columns_of(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns of a table, and before them its index, unless that only numbers the rows."""
-    import pandas as pd
-
-    columns: dict[str, Any] = {} if isinstance(table.index, pd.RangeIndex) else {"": list(table.index)}
-    for name, values in table.items():
-        is_number = pd.api.types.is_numeric_dtype(values)
-        columns[guard_cell(str(name))] = values.to_numpy() if is_number else list(values)
-    return columns
-
-
-def write_table(columns: Mapping[str, Any], path: Path) -> None:
+def write_table(columns: Columns, path: Path) -> None:
     """Write columns, lists of names and arrays of numbers, as pandas writes them: nothing for what is not a number.
 
     Names, here and in a matrix, are as `guard_cell` has them.
@@ -326,7 +285,7 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
     ]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
+        writer.writerow(map(guard_cell, columns))
         writer.writerows(zip(*fields, strict=True))
 
 
@@ -465,7 +424,7 @@ def _to_arrow(values: Any) -> pa.Array:
     return pa.Array.from_buffers(_kind(values), len(numbers), [pa.py_buffer(known), pa.py_buffer(numbers)])
 
 
-def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.DataFrame]:
+def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, Columns]:
     """Return tables by the names of their files: of all cells, and of quantiles, means and gaps; none without any.
 
     Parameters
@@ -477,29 +436,36 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
 
     Returns
     -------
-    dict of str to DataFrame
+    dict of str to Columns
         margins.csv: column, level, low, high, the noisy count, the share of rows that follows from all counts of the
         column, and ci_low and ci_high, its 95 % interval. quantiles.csv, of second moments: column, quantity,
         estimate, ci_low, ci_high.
     """
-    variance, n_rows = release.margin_variance, release.n_rows
     if not margins:
         return {}
-    import pandas as pd
-
     from dp_bundle.data.margin_summary import cell_shares, summarize_margin  # which few results have
     from dp_bundle.data.margins import margin_table
 
-    cells = margin_table(margins).to_pandas()
+    variance, n_rows = release.margin_variance, release.n_rows
+    table = margin_table(margins)
+    cells: dict[str, Any] = {name: table[name].to_pylist() for name in ("column", "level")}
+    cells |= {name: table[name].to_numpy() for name in table.column_names if name not in cells}
     found = [cell_shares(margin, n_rows, variance) for margin in margins]
     for name, parts in zip(("share", "ci_low", "ci_high"), zip(*found, strict=True), strict=True):
         cells[name] = np.concatenate(parts)
+    if release.margins is None:
+        return {"margins.csv": cells}
+
     bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
     estimates = [
-        {"column": margin.name, "quantity": each.name, "estimate": each.value, "ci_low": each.low, "ci_high": each.high}
+        (margin.name, each)
         for margin in margins
         for each in summarize_margin(margin, n_rows, variance, bounds.get(margin.name))
     ]
-    columns = ["column", "quantity", "estimate", "ci_low", "ci_high"]
-    quantiles = pd.DataFrame(estimates, columns=columns)
-    return {"margins.csv": cells} if release.margins is None else {"margins.csv": cells, "quantiles.csv": quantiles}
+    quantiles: dict[str, Any] = {
+        "column": [name for name, _ in estimates],
+        "quantity": [each.name for _, each in estimates],
+    }
+    for name, attribute in {"estimate": "value", "ci_low": "low", "ci_high": "high"}.items():
+        quantiles[name] = np.array([getattr(each, attribute) for _, each in estimates], dtype=float)
+    return {"margins.csv": cells, "quantiles.csv": quantiles}

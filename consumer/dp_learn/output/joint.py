@@ -10,29 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle import Bundle
 from dp_bundle.base.quoting import counted, quote_name
-from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import (
-    describe_pair,
-    describe_releases,
-    list_releases,
-    name_releases,
-    spell_p,
-)
-from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
+from dp_learn.output.folder import write_end, write_graph, write_table
 from dp_learn.output.messages import describe_files
 from dp_learn.output.network import network_of, place_all
 from dp_learn.output.picture import save_picture
+from dp_learn.output.result import Summary
+from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.joint import Joint, Order
 
 PERIODS = "periods"
-_SHOWN = 10
 _OTHERS = "the others"
 _NUMBERS = {"before": "before_value", "after": "after_value"} | {
     name: name for name in ("difference", "standard_error", "p_value", "q_value")
@@ -46,24 +38,18 @@ _COUPLINGS = {
 
 
 @dataclass(frozen=True, eq=False)
-class JointResult:
-    """Joint graphs with the bundles that they are of.
-
-    Attributes
-    ----------
-    bundles : sequence of Bundle
-        Verified and open, in the order given.
-    found : Joint
-        What was found in them.
-    """
-
-    bundles: Sequence[Bundle]
-    found: Joint
+class JointResult(SeveralResult[Joint]):
+    """Joint graphs with the bundles that they are of."""
 
     @cached_property
     def names(self) -> list[str]:
         """A short name for each period, all different, which is that of its folder."""
-        return [name.strip(".") or f"period {place}" for place, name in enumerate(name_releases(self.bundles), start=1)]
+        return [name.strip(".") or f"period {place}" for place, name in enumerate(super().names, start=1)]
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the periods have an order."""
+        return self.found.order is Order.TIME
 
     @cached_property
     def changes_of_pairs(self) -> npt.NDArray[np.int64]:
@@ -94,33 +80,27 @@ class JointResult:
 
     def sides(self, one: Change) -> tuple[str, str]:
         """Return the names of the last period before a change and of the first one after it."""
-        in_time = self.found.order is Order.TIME
-        return self.names[one.before[-1]] if in_time else _OTHERS, self.names[one.after[0]]
+        return self.names[one.before[-1]] if self.in_time else _OTHERS, self.names[one.after[0]]
 
     def changes(self) -> dict[str, Any]:
         """Return the table of pairs that changed, in the order of the changes, surest first in each."""
-        ends: dict[str, list[str]] = {name: [] for name in ("source", "target", "from", "to")}
-        numbers: dict[str, list[float]] = {name: [] for name in _NUMBERS}
-        for one in self.found.claimed:
-            pairs = self.found.changed(one)
-            before, after = ([side] * len(pairs) for side in self.sides(one))
-            for name, values in zip(ends, (self.ends(0, pairs), self.ends(1, pairs), before, after), strict=True):
-                ends[name] += values
-            for name, attribute in _NUMBERS.items():
-                numbers[name] += getattr(one, attribute)[pairs].tolist()
-        return ends | {name: np.array(values, dtype=float) for name, values in numbers.items()}
+        rows = [(one, pair) for one in self.found.claimed for pair in self.found.changed(one).tolist()]
+        names = [(*self.ends(pair), *self.sides(one)) for one, pair in rows]
+        numbers = [[getattr(one, name)[pair] for name in _NUMBERS.values()] for one, pair in rows]
+        columns = np.array(numbers, dtype=float).reshape(-1, len(_NUMBERS)).T
+        said = map(list, zip(*names, strict=True)) if names else [[], [], [], []]
+        return dict(zip(("source", "target", "from", "to"), said, strict=True)) | dict(
+            zip(_NUMBERS, columns, strict=True)
+        )
 
-    def ends(self, side: int, pairs: Any) -> list[str]:
-        """Return the names of one end of some pairs."""
-        return [self.found.nodes[place] for place in self.found.pairs[side][pairs]]
+    def ends(self, pair: int) -> list[str]:
+        """Return the names of the ends of a pair."""
+        return [self.found.nodes[int(side[pair])] for side in self.found.pairs]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the contents of summary.json."""
-        found, names = self.found, self.names
+    def entries(self) -> Summary:
+        """Return what summary.json has of joint graphs alone."""
+        found = self.found
         return {
-            "bundles": list_releases(self.bundles, names, found.effective_rows),
-            "columns": list(found.nodes),
-            "left_out": {name: [names[place] for place in where] for name, where in found.left_out.items()},
             "order": found.order.value,
             "coupling": found.kind.value,
             "alpha": found.alpha,
@@ -136,17 +116,10 @@ class JointResult:
             "n_iter": found.solution.n_iter,
             "refit": found.is_refitted,
             "n_edges": [int(np.count_nonzero(np.triu(graph.adjacency, 1))) for graph in found.graphs],
-            "fdr": found.fdr,
-            "confidence": found.confidence,
-            "n_pairs": len(found.nodes) * (len(found.nodes) - 1) // 2,
+            "n_pairs": len(found.pairs[0]),
             "n_compared": 0 if found.changes is None else int(np.count_nonzero(found.changes.is_comparable)),
             "p_values": [] if found.changes is None else found.changes.evidence.tolist(),
-            "change_points" if found.order is Order.TIME else "differing": [
-                self._describe(one) for one in found.claimed
-            ],
-            "contradictions": found.contradictions,
-            "warnings": found.warnings,
-            "notes": found.notes,
+            "change_points" if self.in_time else "differing": [self._describe(one) for one in found.claimed],
         }
 
     def _describe(self, one: Change) -> dict[str, Any]:
@@ -162,92 +135,80 @@ class JointResult:
             "n_changed": len(self.found.changed(one)),
         }
 
+    @property
+    def n_edges(self) -> str:
+        """The least and the most links of a graph, or the number that all have."""
+        low, high = min(self.summary["n_edges"]), max(self.summary["n_edges"])
+        return f"{low}" if low == high else f"{low} to {high}"
 
-def write_joint(result: JointResult, target: Path, *, report: str | None) -> None:
-    """Write the folder of joint graphs, as `write_results` does that of one graph."""
-    entries, found = result.summary(), result.found
+    def kind_of_change(self, one: Change, pair: int) -> str:
+        """Return the word for a change that was found, by the joint graphs on both sides of it."""
+        graphs, ends = self.found.graphs, tuple(side[pair] for side in self.found.pairs)
+        before, after = (bool(graphs[period].adjacency[ends]) for period in (one.before[-1], one.after[0]))
+        if self.in_time and before != after:
+            return "new" if after else "gone"
+        return "larger" if one.difference[pair] > 0.0 else "smaller"
 
-    def write(new: Path) -> None:
+    def write_files(self, folder: Path) -> None:
+        """Write a folder for each period, and the table of changes."""
+        found, entries = self.found, self.summary
+        title = f"of {len(found.graphs)} graphs learned together"
         for name, graph, measures, bundle, n_edges in zip(
-            result.names, found.graphs, found.measures, entries["bundles"], entries["n_edges"], strict=True
+            self.names, found.graphs, found.measures, entries["bundles"], entries["n_edges"], strict=True
         ):
-            folder, title = new / PERIODS / name, f"{quote_name(name)}, of {len(found.graphs)} graphs learned together"
-            folder.mkdir(parents=True)
-            write_graph(graph, measures, folder)
-            network = network_of(graph, measures, at_least=AT_LEAST, given=result.places)
-            save_picture(network, folder / "graph.png", title, list(found.left_out))
-            write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, None, folder)
-        write_table(result.changes(), new / "changes.csv")
-        write_end(entries, report, new)
-
-    write_folder(target, write)
+            own = folder / PERIODS / name
+            own.mkdir(parents=True)
+            write_graph(graph, measures, own)
+            network = network_of(graph, measures, at_least=AT_LEAST, given=self.places)
+            save_picture(network, own / "graph.png", f"{quote_name(name)}, {title}", list(found.left_out))
+            write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, None, own)
+        write_table(self.changes(), folder / "changes.csv")
 
 
 def describe_joint(result: JointResult, folder: Path) -> str:
     """Return the lines that dp-learn joint prints."""
-    found, names = result.found, result.names
+    found = result.found
     chosen = "chosen by the extended Bayesian information criterion" if found.scores else "as given"
-    edges = result.summary()["n_edges"]
     lines = [
-        *describe_releases(result.bundles, names, found),
-        f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges each; "
+        *result.describe_releases(),
+        f"{len(result.names)} graphs of {len(found.nodes)} columns, with {result.n_edges} edges each; "
         f"estimated as if {_COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",
     ]
     if found.changes is not None:
-        lines += _describe_changes(result)
+        lines += [summarize_changes(result), *(line for one in found.claimed for line in _describe_change(result, one))]
     return "\n".join([*lines, describe_files(folder)])
-
-
-def spell_range(numbers: Sequence[int]) -> str:
-    """Return the least and the most of some numbers, or the one that all are."""
-    low, high = min(numbers), max(numbers)
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def summarize_changes(result: JointResult) -> str:
     """Return a sentence on how many changes there are."""
     found, count = result.found, len(result.found.claimed)
     level = f"at a level of {1.0 - found.confidence:.2g} for all together"
-    if found.order is Order.TIME:
+    if result.in_time:
         return f"{counted(count, 'change point') if count else 'no change point was found'} {level}"
     if len(result.names) == 2:
         return f"the two networks {'differ' if count else 'were not found to differ'} {level}"
     return f"{count} of {len(result.names)} networks differ{'s' * (count == 1)} from those of the others {level}"
 
 
-def kind_of_change(result: JointResult, one: Change, pair: int) -> str:
-    """Return the word for a change that was found, by the joint graphs on both sides of it."""
-    changes, graphs = result.found.changes, result.found.graphs
-    if changes is None:
-        return ""
-    ends = changes.pairs[0][pair], changes.pairs[1][pair]
-    before = result.found.order is Order.TIME and bool(graphs[one.before[-1]].adjacency[ends])
-    after = bool(graphs[one.after[0]].adjacency[ends])
-    if result.found.order is Order.TIME and before != after:
-        return "new" if after else "gone"
-    return "larger" if one.difference[pair] > 0.0 else "smaller"
-
-
-def _describe_changes(result: JointResult) -> list[str]:
-    """Return the lines on what changed."""
-    found = result.found
-    z = normal_quantile((1.0 + found.confidence) / 2.0)
-    lines = [summarize_changes(result)]
-    for one in found.claimed:
-        pairs = found.changed(one)
-        before, after = map(quote_name, result.sides(one))
-        kinds = Counter(kind_of_change(result, one, pair) for pair in pairs.tolist())
-        said = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
-        lines.append(
-            f"  {before} to {after} (p {spell_p(one.corrected)}): {counted(len(pairs), 'pair')} at a false discovery "
-            f"rate of {found.fdr:g}{f' ({said})' if said else ''}"
+def _describe_change(result: JointResult, one: Change) -> list[str]:
+    """Return the lines on a change: how sure it is, and the pairs that changed."""
+    pairs = result.found.changed(one).tolist()
+    before, after = map(quote_name, result.sides(one))
+    kinds = Counter(result.kind_of_change(one, pair) for pair in pairs)
+    said = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+    line = (
+        f"  {before} to {after} (p {spell_p(one.corrected)}): {counted(len(pairs), 'pair')} at a false discovery rate "
+        f"of {result.found.fdr:g}{f' ({said})' if said else ''}"
+    )
+    each: Sequence[Any] = [
+        (
+            result.ends(pair),
+            (one.before_value[pair], one.after_value[pair]),
+            one.difference[pair],
+            one.standard_error[pair],
         )
-        for pair in pairs[:_SHOWN].tolist():
-            ends = [result.ends(side, [pair])[0] for side in (0, 1)]
-            values = [one.before_value[pair], one.after_value[pair]]
-            lines.append(describe_pair(ends, values, one.difference[pair], z * one.standard_error[pair]))
-        if len(pairs) > _SHOWN:
-            lines.append(f"    {counted(len(pairs) - _SHOWN, 'more pair')}: see changes.csv")
-    return lines
+        for pair in pairs
+    ]
+    return [line, *result.describe_pairs(each, len(pairs), "changes.csv")]

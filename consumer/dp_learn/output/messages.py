@@ -1,4 +1,4 @@
-"""The lines that dp-learn prints of a result, and the title of its picture.
+"""The lines that dp-learn prints of a result.
 
 Of the edges a person is shown those whose sign is sure, and is told how many are not.
 """
@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import and_more, quote, quote_name, quote_path
+from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
-from dp_learn.output.summary import Result, Summary
+from dp_learn.output.network import count_by_strength
+from dp_learn.output.result import Summary
+from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 
 NOISE = "none stands out from the noise"
@@ -40,21 +42,7 @@ _TABLES = (  # in order
 _FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png", "report.html", "summary.json")
 
 
-def title_of(summary: Summary, bundles: Sequence[Bundle]) -> str:
-    """Return the title of the picture."""
-    if summary["estimator"] != "graphical-lasso":
-        return f"{quote_name(bundles[0].release.dataset.name)}, {summary['estimator']}"
-    releases = [(bundle.release.dataset, bundle.release.lineage.number) for bundle in bundles]
-    names = [(quote(each.title) if each.title else quote_name(each.name), number) for each, number in releases]
-    shown = f"alpha {summary['alpha']:.3g}"
-    if summary["fdr"]:
-        shown = f"edges at a false discovery rate of {summary['fdr']:g}"
-    shares = summary["noise_share_of_variance"]
-    noise = "" if shares is None else f", noise {median(shares.values()):.0%} of the variance"
-    return f"{' + '.join(f'{name}, release {number}' for name, number in names)}\n{shown}{noise}"
-
-
-def describe_result(found: Result, folder: Path) -> str:
+def describe_result(found: GraphResult, folder: Path) -> str:
     """Return the lines that dp-learn prints of a result in a folder."""
     summary, learned = found.summary, found.learned
     lines = [*_describe_bundles(found.bundles), *_describe_pooling(summary)]
@@ -88,7 +76,7 @@ def _why_none(summary: Summary) -> str:
     return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
 
 
-def describe_notes(found: Result) -> list[str]:
+def describe_notes(found: GraphResult) -> list[str]:
     """Return what a page says of how a result is to be read: the sentences of the terminal, each as a whole one."""
     said = [*_describe_pooling(found.summary), *_describe_reading(found)]
     return [f"{each[0].upper()}{each[1:].removesuffix('.')}." for each in said]
@@ -99,13 +87,19 @@ def _describe_bundles(bundles: Sequence[Bundle]) -> list[str]:
     alike = len(set(guarantees)) == 1
     lines = []
     for bundle, guarantee in zip(bundles, guarantees, strict=True):
-        lines.append(
-            f"{quote_path(bundle.path)}: release {bundle.release.lineage.number} of "
-            f"{quote_name(bundle.release.dataset.name)}, signed by {quote_name(bundle.signer.name)}, verified"
-        )
+        lines.append(describe_bundle(bundle))
         if not alike or bundle is bundles[-1]:
             lines += [f"  {sentence}" for sentence in (guarantee, *describe_several(bundle.release.guarantee))]
     return lines
+
+
+def describe_bundle(bundle: Bundle) -> str:
+    """Return which release a bundle holds, and that it is verified."""
+    release = bundle.release
+    return (
+        f"{quote_path(bundle.path)}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
+        f"{quote_name(bundle.signer.name)}, verified"
+    )
 
 
 def _describe_pooling(summary: Summary) -> list[str]:
@@ -116,7 +110,7 @@ def _describe_pooling(summary: Summary) -> list[str]:
     return [f"pooled as {rows}, with the weights of least variance: {weights}"]
 
 
-def _describe_reading(found: Result) -> list[str]:
+def _describe_reading(found: GraphResult) -> list[str]:
     """Return sentences on gaps and scales, rows and noise, the error that these leave, columns left out, and more."""
     summary, bundles = found.summary, found.bundles
     gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
@@ -247,12 +241,6 @@ def describe_edges(
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")
     return [f"{found}; {ranked}:", *lines]
-
-
-def count_by_strength(n_strong: int, n_edges: int, at_least: float) -> str:
-    """Return how many edges are strong, and how many are not."""
-    weaker = n_edges - n_strong
-    return f"{n_strong or 'none'} of at least {at_least:g} and {weaker or 'no'} weaker one{'s' * (weaker != 1)}"
 
 
 def describe_nodes(nodes: Mapping[str, Any]) -> list[str]:

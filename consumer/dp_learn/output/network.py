@@ -16,7 +16,6 @@ import numpy.typing as npt
 from dp_learn.inference.networks import find_communities
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import Places, place_nodes
-from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate, is_strong
 from dp_learn.pipeline.measures import NodeMeasures
 
@@ -114,24 +113,14 @@ def place_all(ends: Places, weights: FloatArray, alone: npt.NDArray[np.bool_]) -
     return places
 
 
-def find_network(found: Result) -> Network | None:
-    """Return the links of a result, or None if it has none to speak of, as a regression."""
-    summary = found.summary
-    if found.graph is not None:
-        measures = None if found.learned is None else found.learned.measures
-        return network_of(found.graph, measures, at_least=summary.get("at_least", 0.0))
-    edges: Any = found.tables.get("edges.csv")
-    return None if edges is None else _network(edges, summary.get("columns", ()), "correlation")
-
-
 def network_of(graph: GraphEstimate, measures: NodeMeasures | None, **known: Any) -> Network:
     """Return the links of a graph, in the communities of its nodes where they are known; `known` are more fields."""
     known["numbers"] = None if measures is None else np.asarray(measures.columns["community"])
     edges = graph.edge_columns
-    return _network(edges, graph.columns, "partial_correlation", unsigned=graph.categories, **known)
+    return make_network(edges, graph.columns, "partial_correlation", unsigned=graph.categories, **known)
 
 
-def _network(
+def make_network(
     edges: Any, columns: Sequence[str], measure: str, *, unsigned: frozenset[str] = frozenset(), **known: Any
 ) -> Network:
     """Return the links of a table of edges; `unsigned` are the columns whose links have no sign."""
@@ -151,6 +140,12 @@ def _network(
         {name: np.asarray(edges[name])[kept] for name in _TESTS if name in edges},
         **known,
     )
+
+
+def count_by_strength(n_strong: int, n_edges: int, at_least: float) -> str:
+    """Return how many edges are strong, and how many are not."""
+    weaker = n_edges - n_strong
+    return f"{n_strong or 'none'} of at least {at_least:g} and {weaker or 'no'} weaker one{'s' * (weaker != 1)}"
 
 
 def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:

@@ -18,8 +18,7 @@ from dp_bundle.base.quoting import and_more, counted, quote_name
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import ASPECT
-from dp_learn.output.messages import count_by_strength
-from dp_learn.output.network import MOST_UNLINKED, Network
+from dp_learn.output.network import MOST_UNLINKED, Network, count_by_strength
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

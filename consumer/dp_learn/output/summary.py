@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.base.quoting import quote, quote_name
 from dp_bundle.data.margin_summary import find_body
 from dp_bundle.data.margins import Margin, response_margins
 from dp_bundle.describe.sentences import describe_gaps
@@ -20,33 +23,29 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
 from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.folder import margin_tables, write_graph, write_stability, write_table
+from dp_learn.output.network import Network, make_network, network_of
+from dp_learn.output.result import Columns, Result, Summary
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.pipeline.stability import Stability
 
-if TYPE_CHECKING:
-    import pandas as pd  # takes as long to import as a small graph takes to learn
-
-
-Summary = dict[str, Any]  # as in summary.json
 _ROUNDING = 1e-9  # relative: what a clip at a bound may be off by
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """An estimator's answer, as files, the page and messages have it.
+class GraphResult(Result):
+    """An estimator's answer.
 
     Attributes
     ----------
-    bundles : sequence of Bundle
-        Verified and open.
-    summary : Summary
-        Numbers and names, as in summary.json.
+    bundles, summary
+        As of `Result`.
     graph : GraphEstimate or None
         Where the answer is a precision matrix.
     learned : Learned or None
         Where it is the graphical lasso's: how the graph was found.
-    tables : mapping of str to DataFrame
+    tables : mapping of str to Columns
         Further tables, by the name of their file.
     lines : sequence of str
         What another estimator than the graphical lasso has to say to a person.
@@ -60,10 +59,46 @@ class Result:
     summary: Summary
     graph: GraphEstimate | None = None
     learned: Learned | None = None
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    tables: Mapping[str, Columns] = field(default_factory=dict)
     lines: Sequence[str] = ()
     stability: Stability | None = None
     histograms: tuple[Margin, ...] = ()
+
+    @cached_property
+    def network(self) -> Network | None:
+        """Its links as they are drawn; None if it has none to speak of, as a regression."""
+        if self.graph is not None:
+            measures = None if self.learned is None else self.learned.measures
+            return network_of(self.graph, measures, at_least=self.summary.get("at_least", 0.0))
+        edges = self.tables.get("edges.csv")
+        return None if edges is None else make_network(edges, self.summary.get("columns", ()), "correlation")
+
+    @property
+    def title(self) -> str:
+        """The title of the picture, one line or two."""
+        releases = [(bundle.release.dataset, bundle.release.lineage.number) for bundle in self.bundles]
+        if self.summary["estimator"] != "graphical-lasso":
+            return f"{quote_name(releases[0][0].name)}, {self.summary['estimator']}"
+        names = [(quote(each.title) if each.title else quote_name(each.name), number) for each, number in releases]
+        shown = f"alpha {self.summary['alpha']:.3g}"
+        if self.summary["fdr"]:
+            shown = f"edges at a false discovery rate of {self.summary['fdr']:g}"
+        shares = self.summary["noise_share_of_variance"]
+        noise = "" if shares is None else f", noise {median(shares.values()):.0%} of the variance"
+        return f"{' + '.join(f'{name}, release {number}' for name, number in names)}\n{shown}{noise}"
+
+    def write_files(self, folder: Path) -> None:
+        """Write all tables, the graph and its picture into a new folder."""
+        if self.graph is not None and self.network is not None:
+            from dp_learn.output.picture import save_picture  # what draws is slow to import
+
+            write_graph(self.graph, None if self.learned is None else self.learned.measures, folder)
+            save_picture(self.network, folder / "graph.png", self.title, self.summary["drowned_columns"])
+            if self.stability is not None:
+                write_stability(self.graph, self.stability, folder / "stability.csv")
+        margins = margin_tables(self.histograms, self.bundles[0].release) if self.histograms else {}
+        for name, table in (*self.tables.items(), *margins.items()):
+            write_table(table, folder / name)
 
 
 def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, ...]:

@@ -14,7 +14,7 @@ from dp_bundle import Bundle
 from dp_bundle.data.margins import Margin
 from dp_bundle.files.new_files import write_whole
 from dp_learn.output.network import network_of
-from dp_learn.output.summary import Result, read_histograms, summarize
+from dp_learn.output.summary import GraphResult, read_histograms, summarize
 from dp_learn.pipeline import learn
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.settings import Options
@@ -131,9 +131,9 @@ class Learned(learn.Learned):
         write_whole(target, make_report(self._result(at_least), "learn_graph(...) in Python").encode(), replace=True)
         return target
 
-    def _result(self, at_least: float = AT_LEAST) -> Result:
+    def _result(self, at_least: float = AT_LEAST) -> GraphResult:
         summary = summarize(self, self.bundles, at_least=at_least)
-        return Result(self.bundles, summary, self.estimate, self, histograms=self.histograms)
+        return GraphResult(self.bundles, summary, self.estimate, self, histograms=self.histograms)
 
     def _title(self) -> str:
         return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))

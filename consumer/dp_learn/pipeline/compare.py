@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,9 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
 from dp_bundle.base.quoting import name_columns, quote_name, quote_path
-from dp_bundle.manifest.release import shape_of
-from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
-from dp_learn.covariance.sample import Sample, read_samples
+from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import rows_without_noise
 from dp_learn.glasso.graph_fit import fit_on_graph
@@ -29,8 +26,8 @@ from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
 from dp_learn.inference.edges import require_testable
 from dp_learn.inference.releases import Masks, Places, Release
-from dp_learn.matrices.linalg import FloatArray, few_threads
-from dp_learn.pipeline.memory import require_learnable
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
@@ -38,7 +35,6 @@ _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no so
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _NAMED = 3  # releases, in an error
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.5, 0.999
-Found = TypeVar("Found", bound=Any)  # Comparison, or Joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,55 +111,16 @@ def compare_networks(
         It may need more memory than it may have.
     """
     check_levels(fdr, confidence)
-    return learn_apart(
+    warnings = require_different_rows(bundles)
+    names = [quote_path(bundle.path) for bundle in bundles]
+    found = learn_from(
         bundles,
-        lambda samples, begin, names: compare_samples(samples, fdr, confidence, begin, names=names),
-        estimator="comparison",
+        Reading("comparison", done="compared"),
+        lambda samples, begin, _: compare_samples(samples, fdr, confidence, begin, names=names),
         progress=progress,
         max_memory=max_memory,
     )
-
-
-def learn_apart(
-    bundles: Sequence[Bundle],
-    learn: Callable[[list[Sample], Callable[[str], None], list[str]], Found],
-    *,
-    estimator: str,
-    progress: Callable[[str], None] | None,
-    max_memory: int | None,
-) -> Found:
-    """Return what is learned from the rows of each release apart, with what a reader should know of the bundles.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle
-        Of different rows.
-    learn : callable
-        Takes the rows of each, `progress`, and what errors call the releases.
-    estimator : {"comparison", "joint"}
-        What is learned; joint graphs have no gaps.
-    progress, max_memory
-        As of `compare_networks`, and so are the errors.
-    """
-    warnings = require_different_rows(bundles)
-    require_learnable(shape_of(bundles[0].release), max_memory, estimator=estimator, n_bundles=len(bundles))
-    begin, is_joint = progress or (lambda _: None), estimator == "joint"
-    with few_threads(len(bundles[0].release.columns)):
-        begin("reading the rows")
-        done = "learned together" if is_joint else "compared"
-        samples, notes = read_samples(
-            bundles, lambda sources: [Sample([each]) for each in sources], done=done, blocks=not is_joint
-        )
-        names = [quote_path(bundle.path) for bundle in bundles]
-        contradictions = [
-            f"{name}: {sentence}"
-            for name, bundle, sample in zip(names, bundles, samples, strict=True)
-            for sentence in find_bundle_contradictions([bundle], sample)
-        ]
-        for sample in samples:
-            sample.forget_products()
-        found = learn(samples, begin, names)
-        return replace(found, notes=notes + found.notes, contradictions=contradictions, warnings=warnings)
+    return replace(found, warnings=warnings)
 
 
 def check_levels(fdr: float, confidence: float) -> None:

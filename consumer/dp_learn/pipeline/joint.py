@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
+from dp_bundle.base.quoting import quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.standard_errors import at_least_model, chance_alpha, null_standard_errors, rows_without_noise
@@ -47,8 +48,9 @@ from dp_learn.pipeline.compare import (
     describe_unsure,
     fit_releases,
     lay_out_together,
-    learn_apart,
+    require_different_rows,
 )
+from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.measures import NodeMeasures, measure_at, why_undrawn
 from dp_learn.pipeline.settings import Nodes
@@ -192,15 +194,18 @@ def learn_joint(
     _check_strengths(alpha, strength)
     if len(bundles) > MOST_PERIODS:
         raise SchemaError(f"joint graphs are learned from 2 to {MOST_PERIODS} bundles, and {len(bundles)} are given")
-    return learn_apart(
+    warnings = require_different_rows(bundles)
+    names = [quote_path(bundle.path) for bundle in bundles]
+    found = learn_from(
         bundles,
-        lambda samples, begin, names: learn_periods(
+        Reading("joint", done="learned together", blocks=False),
+        lambda samples, begin, _: learn_periods(
             samples, Order(order), kind, alpha, strength, fdr, confidence, begin, names=names
         ),
-        estimator="joint",
         progress=progress,
         max_memory=max_memory,
     )
+    return replace(found, warnings=warnings)
 
 
 def learn_periods(

@@ -1,7 +1,7 @@
 """The whole of `dp-learn`, from verified bundles to one graph, without its options, messages and files."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
@@ -9,13 +9,10 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_bundle.manifest.release import shape_of
 from dp_learn.covariance.collinear import describe_collinearity
-from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import describe_merged
-from dp_learn.covariance.sample import Sample, read_samples
-from dp_learn.covariance.sources import share_rows
+from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.glasso.feasibility import RTOL, smallest_group_alpha, smallest_solvable_alpha
 from dp_learn.glasso.problem import make_group_problem, make_groups
@@ -29,11 +26,11 @@ from dp_learn.inference.edges import (
 )
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import NodeInference
-from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.measures import NodeMeasures, measure_nodes
-from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.nodes import infer_node_pairs, score_nodes, tabulate_loadings
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
@@ -141,17 +138,15 @@ def learn_graph(
     chosen = Settings(**settings)
     if fdr is not None and not chosen.refit:
         raise ParameterError("refit", "true with fdr: edges found by tests have no penalised estimate", chosen.refit)
-    require_learnable(shape_of(opened[0].release), max_memory, n_bundles=len(opened))
-    begin = progress or (lambda _: None)
-    with few_threads(len(opened[0].release.columns)):
-        begin("reading the rows")
-        same_rows = share_rows(opened)
-        n_folds = N_FOLDS if chosen.needs_folds else 1
-        (sample,), notes = read_samples(opened, lambda each: [Sample(each, n_folds=n_folds, same_rows=same_rows)])
-        contradictions = find_bundle_contradictions(opened, sample)
-        sample.forget_products()
-        learned = learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars, measures=measures)
-        return replace(learned, notes=[*notes, *learned.notes])
+    return learn_from(
+        opened,
+        Reading(n_folds=N_FOLDS if chosen.needs_folds else 1),
+        lambda samples, begin, contradictions: learn_sample(
+            samples[0], chosen, fdr, begin, contradictions, error_bars=error_bars, measures=measures
+        ),
+        progress=progress,
+        max_memory=max_memory,
+    )
 
 
 def learn_sample(

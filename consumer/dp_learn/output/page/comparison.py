@@ -14,18 +14,27 @@ from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import ComparisonResult, describe_left_out, describe_tests
+from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import write_names
 from dp_learn.output.page.report import TEMPLATES, describe_release, origin
+from dp_learn.output.page.tables import Meaning, make_table
+from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
 _LONGEST_NAME, _MOST_LABELS = 18, 60
 LARGER, SMALLER, SAME = "larger", "smaller", "same"
 _SIDE = 0.6  # of the half width, beyond which a name stands inwards of its column
-_OF_DIFFERENCES = {
+_NAMES: dict[str, Meaning] = {
+    "source": ("Column", None, ""),
+    "target": ("and column", None, ""),
+    "node": ("Column", None, ""),
+    "first": ("First release", None, ""),
+    "second": ("Second release", None, ""),
+}
+_OF_DIFFERENCES: dict[str, Meaning] = {
+    **_NAMES,
     "difference": ("Difference", "+.3f", "of the partial correlations given all other columns, {second} less {first}."),
     "ci_low": ("{level} from", "+.3f", ""),
     "ci_high": ("to", "+.3f", ""),
@@ -34,7 +43,8 @@ _OF_DIFFERENCES = {
     "partial_correlation_first": ("{first}", "+.3f", ""),
     "partial_correlation_second": ("{second}", "+.3f", ""),
 }
-_OF_STRENGTHS = {
+_OF_STRENGTHS: dict[str, Meaning] = {
+    **_NAMES,
     "difference": (
         "Difference",
         "+.3f",
@@ -45,13 +55,6 @@ _OF_STRENGTHS = {
     "q_value": ("q-value", ".2g", "the false discovery rate at which the column would just be found."),
     "strength_first": ("{first}", ".3f", ""),
     "strength_second": ("{second}", ".3f", ""),
-}
-_NAMES = {  # of the columns that are no numbers
-    "source": "Column",
-    "target": "and column",
-    "node": "Column",
-    "first": "First release",
-    "second": "Second release",
 }
 Places = npt.NDArray[np.intp]
 
@@ -71,8 +74,8 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
     values: dict[str, Any] = {
         "names": result.names,
         "sentences": summarize_comparison(result),
-        "warnings": [*found.warnings, *found.contradictions],
-        "notes": [*describe_left_out(found.left_out, result.names), *found.notes],
+        "warnings": result.warnings,
+        "notes": result.notes,
         "figures": figures,
         "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),
@@ -140,35 +143,25 @@ def _tests_table(result: ComparisonResult) -> PageTable:
 
 
 def _differences_table(result: ComparisonResult) -> PageTable:
-    columns, more = _columns(result, result.differences(), _OF_DIFFERENCES, "differences.csv")
-    return PageTable("differences-table", "Pairs of columns, surest difference first.", columns, more, headings=2)
+    meanings, caption = _spell(result, _OF_DIFFERENCES), "Pairs of columns, surest difference first."
+    return make_table("differences-table", caption, result.differences(), meanings, "differences.csv", headings=2)
 
 
 def _strengths_table(result: ComparisonResult) -> PageTable:
-    columns, more = _columns(result, result.strengths(), _OF_STRENGTHS, "strengths.csv")
     caption = "Strengths of columns, over the links that the releases show together, surest difference first."
-    return PageTable("strengths-table", caption, columns, more)
+    meanings = _spell(result, _OF_STRENGTHS)
+    return make_table("strengths-table", caption, result.strengths(), meanings, "strengths.csv")
 
 
-def _columns(
-    result: ComparisonResult, table: dict[str, Any], described: dict[str, tuple[str, str, str]], file: str
-) -> tuple[list[TableColumn], str]:
-    """Return the first rows of the columns of a table, and a sentence where there are more."""
-    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in _NAMES.items() if name in table]
-    n_rows = len(table["q_value"])
-    more = "" if n_rows <= MOST_ROWS else f"The {MOST_ROWS} surest of {n_rows:,}; {file} has all of them."
-
+def _spell(result: ComparisonResult, meanings: dict[str, Meaning]) -> dict[str, Meaning]:
+    """Return headings and meanings with the names of the releases, where there are two."""
     two = len(result.bundles) == 2
-    words = {
-        "first": result.names[0] if two else "in the first",
-        "second": result.names[1] if two else "in the second",
-        "level": f"{100 * result.found.confidence:g} %",
-    }
+    first, second = result.names if two else ("in the first", "in the second")
+    words = {"first": first, "second": second, "level": f"{100 * result.found.confidence:g} %"}
     about = words if two else words | {"first": "the first", "second": "the second release"}
-    spelled = {
-        name: (label.format(**words), form, said.format(**about)) for name, (label, form, said) in described.items()
+    return {
+        name: (heading.format(**words), form, said.format(**about)) for name, (heading, form, said) in meanings.items()
     }
-    return columns + number_columns(table, spelled), more
 
 
 def _draw_graphs(result: ComparisonResult) -> list[Figure]:

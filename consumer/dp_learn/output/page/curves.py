@@ -19,7 +19,7 @@ from dp_bundle.page.figures import FONT, Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.selection.path import Selection
@@ -35,7 +35,7 @@ _ROUNDED = 0.005  # what two decimals show as nothing
 _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
-def explain_alpha(found: Result) -> list[str]:
+def explain_alpha(found: GraphResult) -> list[str]:
     """Return sentences on how alpha was chosen, and from which alpha on there is a solution; none without a path."""
     learned = found.learned
     if learned is None:
@@ -71,7 +71,7 @@ def _solvable(learned: Learned) -> str:
     )
 
 
-def draw_paths(found: Result) -> list[Figure]:
+def draw_paths(found: GraphResult) -> list[Figure]:
     """Return the figures of the scores and of the numbers of edges, none where alpha was not chosen from a path."""
     learned = found.learned
     selection = None if learned is None else learned.fit.selection
@@ -173,7 +173,7 @@ class Visibility:
     n_rows_to_see: float | None
 
 
-def find_visibility(found: Result) -> Visibility | None:
+def find_visibility(found: GraphResult) -> Visibility | None:
     """Return how strong a link must be, or None where there are no tests."""
     graph, learned = found.graph, found.learned
     if graph is None or learned is None or graph.inference is None:
@@ -278,7 +278,7 @@ class HeatMaps:
     left_out: str = ""
 
 
-def find_heat_maps(found: Result) -> HeatMaps | None:
+def find_heat_maps(found: GraphResult) -> HeatMaps | None:
     """Return the maps that a result has, or None where it has no matrix."""
     graph = found.graph
     if graph is None or len(graph.columns) < 2:

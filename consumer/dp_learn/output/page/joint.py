@@ -15,13 +15,12 @@ from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import describe_left_out, spell_p
-from dp_learn.output.joint import JointResult, kind_of_change, spell_range, summarize_changes
+from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
-from dp_learn.output.page.links import MOST_ROWS, number_columns
 from dp_learn.output.page.network import empty_source
 from dp_learn.output.page.report import TEMPLATES, describe_release, origin
-from dp_learn.pipeline.joint import Order
+from dp_learn.output.page.tables import Meaning, make_table
+from dp_learn.output.several import spell_p
 
 MOST_LINKS, MOST_CHARTS = 600, 300
 _HEIGHT, _LOW_HEIGHT = 560, 230
@@ -98,10 +97,10 @@ def make_joint_page(result: JointResult, command: str) -> str:
         figures.append(_draw_evidence(result))
     values: dict[str, Any] = {
         "names": result.names,
-        "in_time": found.order is Order.TIME,
+        "in_time": result.in_time,
         "sentences": [f"{summarize_changes(result)[:1].upper()}{summarize_changes(result)[1:]}.", *_explain(result)],
-        "warnings": [*found.warnings, *found.contradictions],
-        "notes": [*describe_left_out(found.left_out, result.names), *found.notes],
+        "warnings": result.warnings,
+        "notes": result.notes,
         "figures": {each.name: each for each in figures},
         "links": [links.ends(link) for link in range(drawn)],
         "charts": [_chart(result, links, link) for link in range(min(drawn, MOST_CHARTS))],
@@ -156,13 +155,12 @@ def _draw_graph(result: JointResult) -> Figure:
     source = empty_source("joint-links", "x0 y0 x1 y1 kind width dash ends value")
     draw_links(plot, source, "node", [("", "<b>@ends</b>"), ("", "@value")])
     add_nodes(plot, result.found.nodes, result.places)
-    since = "since the last change point" if result.found.order is Order.TIME else "than in the others"
+    since = "since the last change point" if result.in_time else "than in the others"
     caption = (
         "Each line is a link of the joint graph, wider where it is stronger and dashed where it is negative. Blue ones "
         f"are found to be larger {since}, orange ones smaller; a thin dotted one is gone. Columns stay in their places."
     )
-    n_edges = result.summary()["n_edges"]
-    told = f"{spell_range(n_edges)} links in a period. All numbers are in the folders of the periods."
+    told = f"{result.n_edges} links in a period. All numbers are in the folders of the periods."
     return Figure("graph", "The graph of a period", caption, told, plot)
 
 
@@ -191,7 +189,7 @@ def _draw_evidence(result: JointResult) -> Figure:
     """Return the figure of the p-value at every place between periods, or of every period."""
     found, names = result.found, _short_names(result)
     evidence = np.ones(0) if found.changes is None else found.changes.evidence
-    in_time = found.order is Order.TIME
+    in_time = result.in_time
     labels = names[1:] if in_time else names
     plot = new_figure(height=_LOW_HEIGHT, x_range=FactorRange(factors=labels), y_axis_label="-log10 p-value")
     plot.xaxis.major_label_orientation = 0.9
@@ -252,19 +250,15 @@ def _tell(result: JointResult, links: _Links, link: int) -> str:
         pair = int(np.flatnonzero((changes.pairs[0] == ends[0]) & (changes.pairs[1] == ends[1]))[0])
         for one in result.found.claimed:
             if pair in result.found.changed(one):
-                found.append(f"{kind_of_change(result, one, pair)} in {result.sides(one)[1]}")
+                found.append(f"{result.kind_of_change(one, pair)} in {result.sides(one)[1]}")
     weights = links.weights[:, link]
     at_ends = f"{number(weights[0], '+.2f')} at first, {number(weights[-1], '+.2f')} at last"
     return f"{'; '.join(found) or 'no change found'}; {at_ends}"
 
 
 def _changes_table(result: JointResult) -> PageTable:
-    table = result.changes()
-    columns = [
-        TableColumn(label, table[name][:MOST_ROWS])
-        for name, label in (("source", "Column"), ("target", "and column"), ("from", "From"), ("to", "To"))
-    ]
-    about = {
+    labels = {"source": "Column", "target": "and column", "from": "From", "to": "To"}
+    meanings: dict[str, Meaning] = {name: (label, None, "") for name, label in labels.items()} | {
         "before": ("Before", "+.3f", "the partial correlation given all other columns, of all periods before, pooled."),
         "after": ("After", "+.3f", ""),
         "difference": ("Difference", "+.3f", ""),
@@ -275,10 +269,8 @@ def _changes_table(result: JointResult) -> PageTable:
             "the false discovery rate over all pairs and places at which it would just be found.",
         ),
     }
-    columns += number_columns(table, about)
-    n_rows = len(table["source"])
-    more = "" if n_rows <= MOST_ROWS else f"The first {MOST_ROWS} of {n_rows:,}; changes.csv has all of them."
-    return PageTable("changes-table", "Pairs of columns that changed.", columns, more, headings=2)
+    caption = "Pairs of columns that changed."
+    return make_table("changes-table", caption, result.changes(), meanings, "changes.csv", headings=2)
 
 
 def _periods_table(result: JointResult) -> PageTable:
@@ -292,7 +284,7 @@ def _periods_table(result: JointResult) -> PageTable:
             ",.0f",
             "the correlations are as precise as those of so many Gaussian rows without noise.",
         ),
-        TableColumn("Links", [float(count) for count in result.summary()["n_edges"]], ".0f"),
+        TableColumn("Links", [float(count) for count in result.summary["n_edges"]], ".0f"),
         TableColumn("Signer", [bundle.signer.name for bundle in result.bundles]),
         TableColumn("Manifest", [bundle.manifest_sha256[:12] for bundle in result.bundles]),
     ]

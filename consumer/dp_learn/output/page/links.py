@@ -7,8 +7,7 @@ between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, Range1d
@@ -20,44 +19,14 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.output.network import Network
-from dp_learn.output.summary import Result
+from dp_learn.output.page.tables import EDGES, INTERVAL, MOST_ROWS, NODES, UNPENALISED, Meaning, make_table
+from dp_learn.output.result import Columns
+from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import VALUE, GraphEstimate, take_rows
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-MOST_ROWS = 1000
-_LEAST = 0.0001  # of p- and q-values that are told apart
 _DROWNED = "left out: its variance cannot be told from the noise"
 _GROUP = "columns linked among each other."
 _COLLINEAR = "others determine it: its links cannot be told apart"
-_ENDS = {"source": "Column", "target": "linked to"}
-_EDGES = {
-    "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, {weight}."),
-    "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
-    "degrees_of_freedom": ("Entries", ".0f", "of the test: for a category each level but one."),
-    "desparsified": ("Desparsified", "+.3f", "an estimate that assumes no graph; intervals and tests are about it."),
-    "ci_low": ("95 % from", "+.3f", ""),
-    "ci_high": ("to", "+.3f", ""),
-    "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
-}
-_BARS = {name: _EDGES[name] for name in ("ci_low", "ci_high")}
-_UNPENALISED = {"unpenalised": ("Unpenalised", "+.3f", "what the intervals are about."), **_BARS}
-_NODES = {
-    "community": ("Group", ".0f", "columns linked among each other (Louvain)."),
-    "community_probability": ("Sure", ".0%", "how probably another of its group is with it."),
-    "predictability": ("Predictability", ".2f", "the share of its variance that others explain, less chance’s part."),
-    "predictability_low": ("95 % from", ".2f", ""),
-    "predictability_high": ("to", ".2f", ""),
-    "strength": ("Strength", ".2f", "the sum of its links’ sizes."),
-    "strength_low": ("95 % from", ".2f", ""),
-    "strength_high": ("to", ".2f", ""),
-    "expected_influence": ("Expected influence", "+.2f", "their sum with signs."),
-    "expected_influence_low": ("95 % from", "+.2f", ""),
-    "expected_influence_high": ("to", "+.2f", ""),
-    "betweenness": ("Betweenness", ".0f", "the pairs of others whose shortest path passes through it."),
-    "closeness": ("Closeness", ".3f", "the inverse of its mean distance to others."),
-}
 _SHORT = {False: "on this graph", True: "shrunk for the noise"}  # of the weights of links
 _CROSS = {
     False: "Each cross is the estimate on this graph, which supposes that all other links are absent.",
@@ -72,15 +41,15 @@ _LONGEST_NAME = 24
 
 def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
     """Return a table of strong edges and one of weaker ones, as far as there are any, both in the order of edges."""
-    label, form, about = _EDGES["partial_correlation"]
-    described = _EDGES | {"partial_correlation": (label, form, about.format(weight=_SHORT[_is_shrunk(graph)]))}
+    label, form, about = EDGES["partial_correlation"]
+    about = about.format(weight=_SHORT[_is_shrunk(graph)])
     if graph.categories:
-        label, _, about = described["partial_correlation"]
-        without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
-        described["partial_correlation"] = label, ".3f", without
-    first, by = "surest", f" by the {'evidence' if graph.fdr is None else 'tests'}"
+        form = ".3f"
+        about = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
+    meanings = EDGES | {"partial_correlation": (label, form, about)}
+    order = f"surest first by the {'evidence' if graph.fdr is None else 'tests'}"
     if graph.fdr is None and graph.evidence is None:
-        first, by = "strongest", ""
+        order = "strongest first"
 
     edges, n_strong = graph.strong_first(at_least)
     strong = f" of at least {at_least:g} in size" if at_least else ""
@@ -91,27 +60,9 @@ def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
     ):
         part = {column: values[rows] for column, values in edges.items()}
         if n_edges := len(part["source"]):
-            columns = [TableColumn(label, part[end][:MOST_ROWS]) for end, label in _ENDS.items()]
-            columns += number_columns(part, described)
-            more = f"The {MOST_ROWS} {first}; edges.csv has all of them." if n_edges > MOST_ROWS else ""
-            caption = f"{counted(n_edges, which)}{said}, {first} first{by}."
-            tables.append(PageTable(name, caption, columns, more, headings=2))
+            caption = f"{counted(n_edges, which)}{said}, {order}."
+            tables.append(make_table(name, caption, part, meanings, "edges.csv", headings=2))
     return tables
-
-
-def number_columns(table: Mapping[str, Any], described: Mapping[str, tuple[str, str, str]]) -> list[TableColumn]:
-    """Return the first rows of the columns of numbers that a table has, by their labels, forms and what they say."""
-    return [
-        TableColumn(
-            label,
-            table[name][:MOST_ROWS].tolist(),
-            form,
-            about,
-            _LEAST if name in {"p_value", "q_value"} else -math.inf,
-        )
-        for name, (label, form, about) in described.items()
-        if name in table
-    ]
 
 
 def _is_shrunk(graph: GraphEstimate) -> bool:
@@ -122,21 +73,20 @@ def loadings_table(graph: GraphEstimate) -> list[PageTable]:
     """Return the table of how levels go together with the other ends of links, strongest first, where there are any."""
     if graph.variables is None or not len(graph.variables.loadings["effect"]):
         return []
-    table, order = graph.variables.loadings, graph.variables.order[:MOST_ROWS]
+    table = take_rows(graph.variables.loadings, graph.variables.order)
     effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
     if VALUE in table["level"]:
         effect += f" {VALUE} is a number that is one standard deviation larger, {NO_VALUE} where there is none."
     labels = {"source": "Column", "level": "where it is", "target": "changes", "target_level": "level"}
-    n_all, table = len(table["effect"]), take_rows(table, order)
-    columns = [TableColumn(label, table[name]) for name, label in labels.items()]
-    columns += number_columns(table, {"effect": ("by", "+.3f", effect), **_UNPENALISED})
-    first = "surest" if "standard_error" in table else "strongest"
-    more = "" if len(order) == n_all else f"The {len(order)} {first} of {n_all:,}; see loadings.csv."
-    caption = f"How levels go together with linked columns, {first} first."
-    return [PageTable("loadings-table", caption, columns, more)]
+    words: dict[str, Meaning] = {name: (label, None, "") for name, label in labels.items()}
+    caption = (
+        f"How levels go together with linked columns, {'surest' if 'standard_error' in table else 'strongest'} first."
+    )
+    meanings = words | {"effect": ("by", "+.3f", effect)} | UNPENALISED
+    return [make_table("loadings-table", caption, table, meanings, "loadings.csv")]
 
 
-def columns_table(found: Result, network: Network | None) -> PageTable:
+def columns_table(found: GraphResult, network: Network | None) -> PageTable:
     """Return the table of columns: their links, their group, their noise, and why some were left out."""
     summary = found.summary
     drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
@@ -155,17 +105,13 @@ def columns_table(found: Result, network: Network | None) -> PageTable:
     return PageTable("columns-table", "The columns of the data.", columns, more)
 
 
-def nodes_table(found: Result) -> PageTable | None:
+def nodes_table(found: GraphResult) -> PageTable | None:
     """Return the table of the nodes' measures, the strongest first; None where there are none."""
     measures = None if found.learned is None else found.learned.measures
     if measures is None:
         return None
-    table = measures.columns
-    order = np.argsort(-table["strength"], kind="stable")[:MOST_ROWS]
-    columns = [TableColumn("Node", [table["node"][place] for place in order])]
-    columns += number_columns(take_rows(table, order), _NODES)
-    more = "" if len(order) == len(table["node"]) else f"The {len(order)} strongest; nodes.csv has all of them."
-    return PageTable("nodes-table", "What nodes are like, the strongest first.", columns, more)
+    table = take_rows(measures.columns, np.argsort(-measures.columns["strength"], kind="stable"))
+    return make_table("nodes-table", "What nodes are like, the strongest first.", table, NODES, "nodes.csv")
 
 
 def _link_columns(network: Network, names: Sequence[str]) -> list[TableColumn]:
@@ -185,23 +131,14 @@ def _link_columns(network: Network, names: Sequence[str]) -> list[TableColumn]:
     return [TableColumn("Links", n_links, ".0f"), surest, group]
 
 
-def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> PageTable:
+def plain_table(name: str, caption: str, table: Columns, file: str) -> PageTable:
     """Return any table of an estimator, in the order that it has."""
-    import pandas as pd
-
-    if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index(names="Class")
-    shown = frame.head(MOST_ROWS)
-    columns = []
-    for label in shown:
-        values, heading = shown[label].tolist(), str(label)[:1].upper() + str(label)[1:].replace("_", " ")
-        heading = _EDGES[label][0] if label in _BARS else heading
-        if all(isinstance(value, int | float) for value in values):
-            columns.append(TableColumn(heading, [float(value) for value in values], ".4g"))
-        else:
-            columns.append(TableColumn(heading, [str(value) for value in values]))
-    more = "" if len(shown) == len(frame) else f"The first {len(shown)} of {len(frame)} rows; {file} has all of them."
-    return PageTable(name, caption, columns, more)
+    headings = {column: f"{column[:1].upper()}{column[1:]}".replace("_", " ") or "Class" for column in table}
+    headings |= {column: heading for column, (heading, _, _) in INTERVAL.items()}
+    meanings: dict[str, Meaning] = {
+        column: (headings[column], None if isinstance(values, list) else ".4g", "") for column, values in table.items()
+    }
+    return make_table(name, caption, table, meanings, file)
 
 
 def draw_forest(graph: GraphEstimate, at_least: float) -> list[Figure]:

@@ -12,7 +12,7 @@ from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import number
 from dp_learn.output.messages import has_sure_sign, judged_by
 from dp_learn.output.network import Network
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 
 _PREDICTED = {
     "regression": "“{target}” is predicted from the other columns of {names} by a weighted sum of their values.",
@@ -26,7 +26,7 @@ _NO_LINK = (
 )
 
 
-def summarize_plainly(found: Result, network: Network | None) -> list[str]:
+def summarize_plainly(found: GraphResult, network: Network | None) -> list[str]:
     """Return what was found, what the noise did, and how sure it is."""
     datasets = [bundle.release.dataset for bundle in found.bundles]
     titles = [figure_text(dataset.title or dataset.name, _LONGEST_TITLE) for dataset in datasets]
@@ -34,7 +34,7 @@ def summarize_plainly(found: Result, network: Network | None) -> list[str]:
     return [_found(found, network, names), _noise(found), _certainty(found, network)]
 
 
-def _found(found: Result, network: Network | None, names: str) -> str:
+def _found(found: GraphResult, network: Network | None, names: str) -> str:
     if network is None:
         pattern = _PREDICTED[found.summary["estimator"]]
         scaled = any(bundle["transforms"] for bundle in found.summary["bundles"])
@@ -49,7 +49,7 @@ def _found(found: Result, network: Network | None, names: str) -> str:
     return f"{linked}: the two go together even among rows in which all other columns are the same."
 
 
-def _noise(found: Result) -> str:
+def _noise(found: GraphResult) -> str:
     why = ", to protect those whom the data are about"
     shares = found.summary["noise_share_of_variance"]
     if shares is None:
@@ -62,7 +62,7 @@ def _noise(found: Result) -> str:
     )
 
 
-def _certainty(found: Result, network: Network | None) -> str:
+def _certainty(found: GraphResult, network: Network | None) -> str:
     summary = found.summary
     if network is None:
         r_squared = summary.get("r_squared")
@@ -98,7 +98,7 @@ def _certainty(found: Result, network: Network | None) -> str:
     return f"{surest}; {others} may be absent or have the opposite sign, {judged_by(edges)}."
 
 
-def _not_listed(found: Result) -> str:
+def _not_listed(found: GraphResult) -> str:
     """Return a sentence on links of the fitted graph that the tests left out, if there are such."""
     if found.learned is None or found.graph is None:
         return ""
@@ -116,7 +116,7 @@ def _percent(share: float) -> str:
     return f"about {100.0 * share:.0f} %" if share <= 0.995 else "nearly all"
 
 
-def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]:
+def key_figures(found: GraphResult, network: Network | None) -> list[tuple[str, str]]:
     """Return the few numbers that a reader looks for first, by labels."""
     summary = found.summary
     n_columns = len(summary["columns"])

@@ -22,20 +22,19 @@ from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
 from dp_bundle.portals.histograms import draw_margins
 from dp_learn.output.messages import describe_notes
-from dp_learn.output.network import find_network
 from dp_learn.output.page import curves
 from dp_learn.output.page.curves import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import (
     columns_table,
     draw_forest,
     edges_tables,
-    frame_table,
     loadings_table,
     nodes_table,
+    plain_table,
 )
 from dp_learn.output.page.network import draw_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 
 _LONGEST, _LONGEST_CITATION = 200, 600  # letters
 _SOFTWARE = f"dpgraph {version('dpgraph')}"  # which made the page
@@ -73,7 +72,7 @@ def describe_promise(bundle: Bundle) -> list[str]:
     ]
 
 
-def settings(found: Result) -> list[tuple[str, str]]:
+def settings(found: GraphResult) -> list[tuple[str, str]]:
     """Return the settings of the estimate, by labels."""
     summary = found.summary
     facts = [("Estimator", summary["estimator"])]
@@ -99,7 +98,7 @@ def settings(found: Result) -> list[tuple[str, str]]:
     return facts
 
 
-def describe_prediction(found: Result) -> list[tuple[str, str]]:
+def describe_prediction(found: GraphResult) -> list[tuple[str, str]]:
     """Return the numbers of a regression or a discriminant beside its coefficients, by labels."""
     summary = found.summary
     if summary["estimator"] == "regression":
@@ -167,17 +166,17 @@ _CAPTIONS = {
 }
 
 
-def make_report(found: Result, command: str) -> str:
+def make_report(found: GraphResult, command: str) -> str:
     """Return the page of a result as one HTML document that needs no network, the same for the same result.
 
     Parameters
     ----------
-    found : Result
+    found : GraphResult
         Of any estimator.
     command : str
         The command that gives the same result, with the names of files but not where they are.
     """
-    network, maps, seen = find_network(found), find_heat_maps(found), curves.find_visibility(found)
+    network, maps, seen = found.network, find_heat_maps(found), curves.find_visibility(found)
     graph = network if network is not None and network.n_edges else None
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
@@ -216,11 +215,11 @@ def make_report(found: Result, command: str) -> str:
     return render_page(Page(TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
-def _tables(found: Result) -> list[PageTable]:
+def _tables(found: GraphResult) -> list[PageTable]:
     if found.graph is not None:
         return edges_tables(found.graph, found.summary["at_least"]) + loadings_table(found.graph)
     return [
-        frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
-        for place, (file, frame) in enumerate(found.tables.items())
-        if file in _CAPTIONS and len(frame)
+        plain_table(f"table-{place}", _CAPTIONS[file], table, file)
+        for place, (file, table) in enumerate(found.tables.items())
+        if file in _CAPTIONS and len(next(iter(table.values())))
     ]

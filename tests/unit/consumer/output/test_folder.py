@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from dp_bundle.base.errors import DpGraphError
@@ -17,30 +16,30 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.files import new_files
 from dp_learn.output import folder as results
 from dp_learn.output.folder import foreign_content, write_results
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 
 OURS = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
-NEW = Result([], {**OURS, "estimator": "new"})
+NEW = GraphResult([], {**OURS, "estimator": "new"})
 
 
 @pytest.fixture
 def result(tmp_path: Path) -> Path:
     """Write a result of two files."""
     folder = tmp_path / "result"
-    write_results(Result([], OURS, tables={"edges.csv": pd.DataFrame({"source": ["a"]})}), folder)
+    write_results(GraphResult([], OURS, tables={"edges.csv": {"source": ["a"]}}), folder)
     return folder
 
 
 KILLED = """
 import os, pathlib, signal, sys
-import pandas as pd
 from dp_learn.output import folder
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(folder, sys.argv[1], die)
 ours = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
-folder.write_results(Result([], ours, tables={"edges.csv": pd.DataFrame({"source": ["a"]})}), pathlib.Path(sys.argv[2]))
+result = GraphResult([], ours, tables={"edges.csv": {"source": ["a"]}})
+folder.write_results(result, pathlib.Path(sys.argv[2]))
 """
 
 
@@ -50,7 +49,7 @@ def test_what_somebody_put_into_it_is_not_removed(result: Path, tmp_path: Path) 
     assert subprocess.run([sys.executable, "-c", KILLED, "_remove", result], check=False).returncode == -signal.SIGKILL
     (left,) = (path for path in tmp_path.iterdir() if path != result)
     (left / "notes.txt").write_text("mine")
-    write_results(Result([], OURS), result)
+    write_results(GraphResult([], OURS), result)
     assert (left / "notes.txt").read_text() == "mine"
 
 
@@ -90,7 +89,7 @@ def test_damaged_marker_makes_no_result(content: str, result: Path) -> None:
     (result / ".dpgraph-result.json").write_text(content)
     assert foreign_content(result) is not None
     with pytest.raises(DpGraphError, match="--out"):
-        write_results(Result([], OURS), result)
+        write_results(GraphResult([], OURS), result)
     assert (result / "edges.csv").exists()
 
 
@@ -145,7 +144,7 @@ def test_mode_stays_and_all_is_on_the_disk(result: Path, monkeypatch: pytest.Mon
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    write_results(Result([], OURS, tables={"edges.csv": pd.DataFrame({"source": ["b"]})}), result)
+    write_results(GraphResult([], OURS, tables={"edges.csv": {"source": ["b"]}}), result)
     assert stat.S_IMODE(result.stat().st_mode) == 0o750
     assert stat.S_IMODE((result / "edges.csv").stat().st_mode) == 0o640
     assert "b" in (result / "edges.csv").read_text()

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dp_learn.output.network import MOST_EDGES, Network, find_network
+from dp_learn.output.network import MOST_EDGES, Network
 from dp_learn.output.page.network import draw_network, network_data
-from dp_learn.output.summary import Result
+from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import GraphEstimate
 
 
@@ -22,7 +22,7 @@ def blocks(n_blocks: int, size: int, *, alone: int = 0) -> GraphEstimate:
 
 def network_of(graph: GraphEstimate, **summary: float) -> Network:
     """Return the links of a graph."""
-    found = find_network(Result([], summary, graph))
+    found = GraphResult([], summary, graph).network
     assert found is not None
     return found
 

@@ -26,7 +26,7 @@ from dp_learn.output.page.curves import (
     find_visibility,
 )
 from dp_learn.output.page.links import draw_forest
-from dp_learn.output.summary import Result, summarize
+from dp_learn.output.summary import GraphResult, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Receipt, publish
 
@@ -116,10 +116,10 @@ def opened(tmp_path: Path, key: Ed25519PrivateKey) -> Iterator[Bundle]:
         yield bundle
 
 
-def findings_of(bundle: Bundle, **options: object) -> Result:
+def findings_of(bundle: Bundle, **options: object) -> GraphResult:
     """Return what a page is made from."""
     learned = learn_graph(bundle, **options)  # type: ignore[arg-type]
-    return Result([bundle], summarize(learned, [bundle]), learned.estimate, learned)
+    return GraphResult([bundle], summarize(learned, [bundle]), learned.estimate, learned)
 
 
 def test_heat_maps_are_of_the_published_and_of_the_debiased_rows(opened: Bundle) -> None:
@@ -146,7 +146,7 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
     wide = np.eye(p)
     wide[p - 2, p - 1] = wide[p - 1, p - 2] = 1.2
     graph = GraphEstimate(tuple(f"c{place}" for place in range(p)), np.eye(p), wide)
-    maps = find_heat_maps(Result([], {"noise_share_of_variance": None}, graph))
+    maps = find_heat_maps(GraphResult([], {"noise_share_of_variance": None}, graph))
     assert [each.name for each in maps.maps] == ["heat-debiased", "heat-estimated"]
     assert "1 pair is beyond 1" in draw_heat_maps(maps)[0].caption
     assert len(maps.names) == MOST_COLUMNS
