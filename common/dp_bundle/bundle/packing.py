@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -29,14 +29,13 @@ from dp_bundle.describe.subject import PARQUET, SIGNATURE, TAR, PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder, require_folder, whole_file, write_whole
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import read_regular
-from dp_bundle.files.places import RemotePath, Store
+from dp_bundle.files.places import AnyPath, RemotePath, Store
 from dp_bundle.files.tar import write_archive
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
 _UPLOADS = 4  # at once, each of which holds a part in memory
 _LONGEST = 2**12  # bytes
-AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 
 
 def pack_bundle(bundle: Bundle, path: Path) -> None:

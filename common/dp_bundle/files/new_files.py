@@ -80,6 +80,41 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int | None =
 
 
 @contextlib.contextmanager
+def regular_file(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> Iterator[int]:
+    """Open a file for reading, as a number; a pipe with nobody behind it is no reason to wait.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    flags : int
+        Further flags of open(2).
+    folder : int, optional
+        The open folder that a relative path starts from.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened, or is no regular file (EINVAL).
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, position: int, size: int) -> bytes:
+    """Return `size` bytes of an open file, or fewer at its end."""
+    content = os.pread(descriptor, size, position)
+    while len(content) < size and (more := os.pread(descriptor, size - len(content), position + len(content))):
+        content += more
+    return content
+
+
+@contextlib.contextmanager
 def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Open a new file for writing and reading that gets its name only when the block ends without an error.
 

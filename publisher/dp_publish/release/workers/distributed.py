@@ -18,8 +18,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import DataError, StoreError
 from dp_bundle.engines.engine import closing_results, map_in_order
 from dp_bundle.files.opening import open_store, remove_below
-from dp_bundle.files.places import Store
-from dp_bundle.files.windows import RangeReader
+from dp_bundle.files.places import RangeReader, Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RowRanges
