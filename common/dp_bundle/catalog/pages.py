@@ -6,7 +6,7 @@ script; colours follow the page's.
 
 import shlex
 from collections.abc import Sequence
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +20,12 @@ from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.page.tables import PageTable, TableColumn
 
 ASSETS = Path(__file__).with_name("assets")
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _STEP, _RADIUS = 16, 5.5  # of a dot
-_WIDTH, _HEIGHT = 300, 64  # of a histogram
 _BY_CHANCE = 50
 Facts = dict[str, Any]
 
@@ -88,10 +87,6 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "newer": newer,
         "missing": _missing(history),
         **label_values(facts["label"]),
-        "cards": [
-            {**column, **_drawn(column, counted), "number": place}
-            for place, (column, counted) in enumerate(zip_longest(facts["columns"], facts["histograms"]))
-        ],
         "preview": _preview(facts),
         **moments_values(facts["moments"]),
         "markup": as_json(facts["schema_org"]),
@@ -125,24 +120,6 @@ def _missing(history: Sequence[Facts]) -> str:
             f"Release {broken[0]} names another release before it than the ones here: ask the publisher which counts."
         )
     return ""
-
-
-def _drawn(column: Facts, counted: Facts | None) -> Facts:
-    """Return a column's histogram and its numbers; of second moments there are none."""
-    if counted is None:
-        return {"drawn": None}
-    low, high = counted["low"], counted["high"]
-    shown = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
-    numbers = [(name, number(counted[key], ".4g")) for name, key in shown]
-    if "share" in counted:
-        share, *ends = (number(each, ".3g") for each in counted["share"])
-        numbers = [("share of rows", share), ("95 % interval", " to ".join(ends))]
-    return {
-        "drawn": _histogram(counted["counts"], low, high, column["bounds"]),
-        "low": number(low, ".4g"),
-        "high": number(high, ".4g"),
-        "numbers": numbers,
-    }
 
 
 def _noise_table(columns: Sequence[Sequence[str]]) -> PageTable:
@@ -193,36 +170,6 @@ def hundred_guesses(n_right: int) -> Markup:
     says = f"Of 100 guesses between two candidates, at most {n_right} are right with this release, and 50 without it."
     head = f'<svg class="guesses" viewBox="0 0 {side} {side}" role="img" aria-label="{says}">'
     return Markup(f"{head}{''.join(dots)}</svg>")  # noqa: S704  numbers and words of ours
-
-
-def _histogram(counts: Sequence[int], low: float, high: float, bounds: Sequence[float] | None) -> Markup:
-    """Return bars of equal width from low to high, and the bounds as dashed lines.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        The height of every bar.
-    low, high : float
-        Where the first bar begins and the last one ends.
-    bounds : sequence of float or None
-        What values were clipped to before the noise.
-    """
-    tallest, width = max(*counts, 1), _WIDTH / len(counts)
-    bars = "".join(
-        f"M{place * width:g} {_HEIGHT}v{-count * (_HEIGHT - 4) / tallest:.4g}h{width - 1:g}V{_HEIGHT}z"
-        for place, count in enumerate(counts)
-        if count
-    )
-    lines = "".join(
-        f'<path class="bound" d="M{(bound - low) / (high - low) * _WIDTH:.4g} 0V{_HEIGHT}"/>' for bound in bounds or ()
-    )
-    peak = counts.index(max(counts))
-    step = (high - low) / len(counts)
-    first, last = low + peak * step, low + (peak + 1) * step
-    says = f"Histogram of noisy values from {low:.4g} to {high:.4g}; most lie between {first:.4g} and {last:.4g}."
-    picture = f'<path class="bars" d="{bars}"/><path class="base" d="M0 {_HEIGHT}H{_WIDTH}"/>{lines}'
-    head = f'<svg class="histogram" viewBox="0 0 {_WIDTH} {_HEIGHT + 1}" role="img" aria-label="{says}">'
-    return Markup(f"{head}{picture}</svg>")  # noqa: S704  numbers alone
 
 
 def page_beside(release: Release, *, signer: str, manifest_sha256: str, file: str, seen: Sequence[str]) -> str:
