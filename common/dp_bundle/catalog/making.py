@@ -38,8 +38,7 @@ from dp_bundle.bundle.packing import belongs, minisig_path, published_files, rea
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
-from dp_bundle.catalog.moments import survey_moments
-from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page
+from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page, survey_moments
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.data.margin_summary import share_interval
 from dp_bundle.data.rows import to_numpy
