@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import hashlib
 import math
 import os
 import re
@@ -192,6 +193,41 @@ def require_names(folder: Path) -> None:
     with contextlib.ExitStack() as cleanup:
         descriptor, _ = _open_new(folder / "trial", 0o600, cleanup)
         os.close(descriptor)
+
+
+class HashedFile:
+    """A binary file that is written from start to end, its size and its SHA-256, for which nothing is read again.
+
+    Parameters
+    ----------
+    file : binary file, optional
+        New and empty; it gets what is written.
+
+    Attributes
+    ----------
+    size : int
+        The bytes written so far.
+    """
+
+    closed = False  # pyarrow asks; whoever opened the file closes it
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self._file, self._digest, self.size = file, hashlib.sha256(), 0
+
+    def write(self, content: bytes) -> int:
+        """Write bytes, and return their number."""
+        self._digest.update(content)
+        self.size += len(content)
+        return len(content) if self._file is None else self._file.write(content)
+
+    def flush(self) -> None:
+        """Hand everything written to the system."""
+        if self._file is not None:
+            self._file.flush()
+
+    def sha256(self) -> str:
+        """Return the digest of all bytes so far, in hexadecimal digits."""
+        return self._digest.hexdigest()
 
 
 def settle(file: BinaryIO) -> None:
