@@ -15,6 +15,7 @@ gives.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import stat
@@ -25,19 +26,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from dp_bundle.base.errors import BundleFormatError, DpGraphError, StoreError
-from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError, StoreError
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
+from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
 from dp_bundle.engines.engine import Engine
-from dp_bundle.files.places import RemotePath, located
-from dp_bundle.files.tar import FolderMembers, TarMembers, packed_path
-from dp_bundle.files.windows import (
+from dp_bundle.files.cache import Cache
+from dp_bundle.files.new_files import read_at, regular_file
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import AnyPath, RemotePath, located
+from dp_bundle.files.tar import (
     MOST_IN_MEMORY,
     CheckedReader,
     Digests,
+    HeldFile,
+    HeldFolder,
     Member,
     Members,
     changed,
     digest_member,
+    end_in_name,
     read_unchanged,
 )
 from dp_bundle.manifest.release import (
@@ -60,27 +68,15 @@ if TYPE_CHECKING:
     from dp_bundle.data.margins import Margin
     from dp_bundle.data.rows import RowGroup
 
-
-import hashlib
-from typing import ClassVar
-
-from dp_bundle.base.errors import ClosedBundleError, DigestMismatchError
-from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.writing import MAX_MANIFEST
-from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
-from dp_bundle.files.cache import Cache
-from dp_bundle.files.opening import open_store
-from dp_bundle.files.tar import first_member, signed_members
-from dp_bundle.files.windows import read_at
-
 _KEPT = 4  # manifests, by a worker
 _MAGIC, _MAGIC_AT = b"ustar", 257  # of a header in a tar
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
-def tar_beside(folder: Path | RemotePath) -> Path | RemotePath:
+def tar_beside(folder: AnyPath) -> AnyPath:
     """Return the path of the tar that a folder packs to, beside it; signatures are beside that."""
-    return packed_path(folder) if isinstance(folder, Path) else folder.with_name(f"{folder.name}.tar")
+    named = end_in_name(folder)
+    return named.with_name(f"{named.name}.tar")
 
 
 class Bundle:
@@ -128,7 +124,6 @@ class Bundle:
         self.notes: tuple[str, ...] = ()
         self.copies = tuple(name for name in self.members if name in copies)
         self._source = source
-        self._is_folder = isinstance(source, FolderMembers)
         self._digests = dict(digests)
 
     @property
@@ -139,8 +134,7 @@ class Bundle:
     @property
     def tar_path(self) -> Path | RemotePath:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
-        is_tar = getattr(self._source, "is_tar", not self._is_folder)
-        return self.path if is_tar else tar_beside(self.path)
+        return self.path if self._source.tar else tar_beside(self.path)
 
     def local_tar_path(self) -> Path:
         """Return `tar_path`, beside which files can be written.
@@ -355,11 +349,11 @@ def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None,
         There is no such kind of place, or it cannot be read.
     """
     if isinstance(path, RemotePath):
-        return open_members(path, signed, anew=anew)
+        return RemoteMembers(path, signed, anew=anew)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        return FolderMembers(descriptor)
-    return TarMembers(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))
+        return Members(HeldFolder(descriptor))
+    return Members(HeldFile(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))), path.name or str(path))
 
 
 class PartTask(NamedTuple):
@@ -488,13 +482,16 @@ def _parse(manifest: bytes) -> Release:
     return Statement.from_bytes(Envelope.from_bytes(manifest).payload).predicate
 
 
-def open_members(path: RemotePath, signed: Mapping[str, str] | None, *, anew: bool) -> RemoteFolder:
-    """Open a tar, if the name ends so or the first bytes are those of one, or else a folder, at a URI.
+class RemoteMembers(Members):
+    """The members of a bundle at an address: small ones in memory, others in the cache.
+
+    It is a tar, if the name ends so or the first bytes are those of one, or else a folder, in which nothing else is
+    looked for.
 
     Parameters
     ----------
     path : RemotePath
-        The URI.
+        The address.
     signed : mapping of str to str or None
         Names and signed SHA-256 of what will be read, if they are known; else `scan` is told them.
     anew : bool
@@ -507,69 +504,49 @@ def open_members(path: RemotePath, signed: Mapping[str, str] | None, *, anew: bo
     DpGraphError
         There is no such kind of place, or it cannot be read.
     """
-    return (RemoteTar if path.name.endswith(".tar") or _holds_tar(path) else RemoteFolder)(path, signed, anew=anew)
-
-
-def _holds_tar(path: RemotePath) -> bool:
-    """Return whether a file lies at a URI that begins as a tar does, whatever it is called."""
-    with contextlib.suppress(OSError, DpGraphError):
-        return open_store(path.folder).read(path.name, _MAGIC_AT, len(_MAGIC)) == _MAGIC
-    return False
-
-
-class RemoteFolder:
-    """The members of a bundle as objects or files below one address: small ones in memory, others in the cache.
-
-    What else lies there is neither looked for nor read.
-
-
-    Parameters
-    ----------
-    path : RemotePath
-        The address.
-    signed, anew
-        As of `open_members`.
-    """
-
-    is_tar: ClassVar = False
 
     def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
-        self._path, self._store, self._anew = path, open_store(path.folder if self.is_tar else path.uri), anew
-        self._cache = Cache()
+        is_tar = path.name.endswith(".tar") or _holds_tar(path)
+        store = open_store(path.folder if is_tar else path.uri)
+        super().__init__(store, path.name if is_tar else "")
+        self._uri = store.uri
+        self._anew, self._cache = anew, Cache()
         self._small: dict[str, bytes] = {}
         self._signed = signed or {}
         self._fetched: dict[str, Path] = {}
-        self._is_open = True
+        self._windows = [(0, self._at(self.tar, 0, _HEAD) if is_tar else b"")] * 2  # the tar's head, and the last
 
     def first(self, name: str) -> Member:
-        """Return the member of this name.
-
-        Raises
-        ------
-        BundleFormatError
-            It is not there.
-        """
+        """Return the first member of a tar, or that of this name, which is fetched whole."""
+        if self.tar:
+            return super().first(name)
         self._small[name] = self._at(name, 0, MAX_MANIFEST + 1)
         return Member(name, 0, len(self._small[name]))
 
     def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
-        """Return the members with these names; sizes are those that the signed descriptions give.
+        """Return all members, in this order; of data in a folder, sizes are those that the signed descriptions give.
 
         Raises
         ------
         BundleFormatError
-            A description is missing, or does not give them.
+            A description is missing, too long, or does not give the sizes; or the tar has other members.
         DigestMismatchError
-            It is not the one that was signed.
+            A description is not the one that was signed.
         """
-        self._signed = signed
-        for name, most in largest().items():
-            self._small[name] = self._at(name, 0, most)
+        self._signed, most = signed, largest()
+        members = super().scan(signed, largest) if self.tar else [Member(name, 0, most.get(name, 0)) for name in signed]
+        for member in members:
+            if member.name in most:
+                if member.size > most[member.name]:
+                    raise BundleFormatError(f"{member.name} is longer than the manifest makes it: it was altered")
+                self._small_content(member)
         sizes = {name: len(content) for name, content in self._small.items()} | self._described_sizes()
-        return [Member(name, 0, sizes[name]) for name in signed]
+        if self.tar and any(member.size != sizes.get(member.name, member.size) for member in members):
+            raise BundleFormatError("the files have other sizes than croissant.json says: the bundle was altered")
+        return members if self.tar else [Member(name, 0, sizes[name]) for name in signed]
 
     @property
-    def copies(self) -> Collection[str]:
+    def copies(self) -> Collection[str]:  # type: ignore[override]
         """The data members that were found in the cache, whole or begun."""
         return self._cache.copies
 
@@ -580,23 +557,10 @@ class RemoteFolder:
             return self._small_content(member)[position : position + size]
         while True:
             try:
-                descriptor = os.open(self._fetch(member), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with regular_file(self._fetch(member), os.O_NOFOLLOW) as descriptor:
+                    return read_at(descriptor, position, size)
             except FileNotFoundError:  # others needed the room
                 self._fetched.pop(member.name, None)
-                continue
-            try:
-                return read_at(descriptor, position, size)
-            finally:
-                os.close(descriptor)
-
-    def require_open(self) -> None:
-        """Raise `ClosedBundleError` if it was closed."""
-        if not self._is_open:
-            raise ClosedBundleError
-
-    def close(self) -> None:
-        """Read no more; what was fetched stays in the cache."""
-        self._is_open = False
 
     def _fetch(self, member: Member) -> Path:
         """Return the path of a data member in the cache."""
@@ -631,74 +595,33 @@ class RemoteFolder:
         return self._small[member.name]
 
     def _range(self, member: Member, position: int, size: int) -> bytes:
-        """Return so many bytes of a member from where it lies."""
-        return self._at(member.name, position, size)
+        """Return so many bytes of a member from where it lies, or from the head of its tar."""
+        start = member.offset + position
+        if self.tar and start + size <= len(self._windows[0][1]):
+            return self._windows[0][1][start : start + size]
+        return self._at(self.tar or member.name, start, size)
+
+    def _archive(self, position: int, size: int) -> bytes:
+        """Return bytes of the tar, with a header's worth of those behind them in one request."""
+        for start, content in self._windows:
+            if start <= position <= position + size <= start + len(content):
+                return content[position - start :][:size]
+        content = self._at(self.tar, position, max(size, _HEADER))
+        self._windows[1] = (position, content)
+        return content[:size]
 
     def _at(self, name: str, position: int, size: int) -> bytes:
         """Return so many bytes of a file."""
         try:
-            return self._store.read(name, position, size)
+            return self._place.read(name, position, size)
         except FileNotFoundError as error:
             raise BundleFormatError(
-                f"{name} is missing at {quote_path(self._store.uri)}: give the address of a whole bundle"
+                f"{name} is missing at {quote_path(self._uri)}: give the address of a whole bundle"
             ) from error
 
 
-class RemoteTar(RemoteFolder):
-    """The members of a tar that lies elsewhere.
-
-    Parameters
-    ----------
-    path : RemotePath
-        Its address.
-    signed, anew
-        As of `open_members`.
-    """
-
-    is_tar: ClassVar = True
-
-    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
-        super().__init__(path, signed, anew=anew)
-        self._size = self._store.size(path.name)
-        self._head = self._at(path.name, 0, _HEAD)
-        self._window = (0, b"")
-
-    def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
-        """Return the first member, whatever its name."""
-        return first_member(self._peek, self._size)
-
-    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
-        """Return all members, whose names are these, in this order.
-
-        Raises
-        ------
-        BundleFormatError
-            They are others, or the file is not an archive that `write_archive` made.
-        """
-        self._signed = signed
-        most = largest()
-        members = signed_members(self._peek, self._size, signed)
-        for member in members:
-            if member.name in most:
-                if member.size > most[member.name]:
-                    raise BundleFormatError(f"{member.name} is longer than the manifest makes it: it was altered")
-                self._small_content(member)
-        sizes = self._described_sizes()
-        if any(member.size != sizes.get(member.name, member.size) for member in members):
-            raise BundleFormatError("the files have other sizes than croissant.json says: the bundle was altered")
-        return members
-
-    def _peek(self, position: int, size: int) -> bytes:
-        """Return bytes of the tar, with a header's worth of those behind them in one request."""
-        if position + size <= len(self._head):
-            return self._head[position : position + size]
-        start, content = self._window
-        if not start <= position <= position + size <= start + len(content):
-            start, content = self._window = position, self._at(self._path.name, position, max(size, _HEADER))
-        return content[position - start :][:size]
-
-    def _range(self, member: Member, position: int, size: int) -> bytes:
-        start = member.offset + position
-        if start + size <= len(self._head):
-            return self._head[start : start + size]
-        return self._at(self._path.name, start, size)
+def _holds_tar(path: RemotePath) -> bool:
+    """Return whether a file lies at a URI that begins as a tar does, whatever it is called."""
+    with contextlib.suppress(OSError, DpGraphError):
+        return open_store(path.folder).read(path.name, _MAGIC_AT, len(_MAGIC)) == _MAGIC
+    return False

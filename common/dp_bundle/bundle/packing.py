@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -26,17 +26,16 @@ from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, errors_of_writing
 from dp_bundle.describe.subject import PARQUET, SIGNATURE, TAR, PublishedFile
-from dp_bundle.files.new_files import new_file, new_folder, require_folder, whole_file, write_whole
+from dp_bundle.files.new_files import HashedFile, new_file, new_folder, require_folder, whole_file, write_whole
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import read_regular
-from dp_bundle.files.places import RemotePath, Store
+from dp_bundle.files.places import AnyPath, RemotePath, Store
 from dp_bundle.files.tar import write_archive
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
 _UPLOADS = 4  # at once, each of which holds a part in memory
 _LONGEST = 2**12  # bytes
-AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 
 
 def pack_bundle(bundle: Bundle, path: Path) -> None:
@@ -250,26 +249,14 @@ def find_minisig(bundle: Bundle) -> tuple[bytes | None, list[str]]:
 
 def published_files(bundle: Bundle, *, flat: bool = False) -> list[PublishedFile]:
     """Return the tar and the Parquet files that stand beside it, in `data` or, if flat, in the same folder."""
-    whole = _Digest()
+    whole = HashedFile()
     write_tar(bundle, cast(BinaryIO, whole))
-    files = [PublishedFile(bundle.tar_path.name, whole.size, whole.sha256.hexdigest(), TAR)]
+    files = [PublishedFile(bundle.tar_path.name, whole.size, whole.sha256(), TAR)]
     for name, member in bundle.members.items():
         if name.startswith("data/"):
             path = name.removeprefix("data/") if flat else name
             files.append(PublishedFile(path, member.size, bundle.sha256(name), PARQUET))
     return files
-
-
-class _Digest:
-    """A file that keeps the size and the SHA-256 of what is written to it."""
-
-    def __init__(self) -> None:
-        self.size, self.sha256 = 0, hashlib.sha256()
-
-    def write(self, content: bytes) -> int:
-        self.size += len(content)
-        self.sha256.update(content)
-        return len(content)
 
 
 def signature_file(bundle: Bundle, signature: bytes) -> PublishedFile:

@@ -19,8 +19,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.places import RemotePath, located
-from dp_bundle.files.tar import MAX_MEMBER_SIZE
-from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member
+from dp_bundle.files.tar import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release, Shape, Statement, Subject
 from dp_bundle.trust.judging import TrustedKey, TrustPolicy
 from dp_bundle.trust.seen import Sighting

@@ -33,20 +33,18 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, quote_path
-from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.opened import Bundle, tar_beside
 from dp_bundle.bundle.packing import belongs, minisig_path, published_files, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
-from dp_bundle.catalog.moments import survey_moments
-from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page
+from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page, survey_moments
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.data.margin_summary import share_interval
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.describe.sentences import column_meanings, describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder
-from dp_bundle.files.tar import packed_path
 from dp_bundle.manifest.columns import Column
 from dp_bundle.page.document import fill_template
 from dp_bundle.portals.learned import find_reader_package
@@ -169,7 +167,7 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
             outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
             for sha256 in filter(facts["beside"].get, facts["beside"]):
                 outputs[f"{place}/{facts['tar']}.minisig"] = Output(
-                    sha256, source=minisig_path(packed_path(source) if source.is_dir() else source)
+                    sha256, source=minisig_path(tar_beside(source) if source.is_dir() else source)
                 )
             outputs[f"{place}/{facts['page']}"] = Output(
                 made_from, make=partial(release_page, facts, history=releases, **context)
@@ -273,7 +271,7 @@ def _judge_beside(path: Path, known: Mapping[str, bool]) -> dict[str, bool]:
     known : mapping of str to bool
         What this returned last time; a file with the same digest is not checked again.
     """
-    found = read_minisig(packed_path(path) if path.is_dir() else path)
+    found = read_minisig(tar_beside(path) if path.is_dir() else path)
     if found is None:
         return {}
     sha256 = hashlib.sha256(found).hexdigest()

@@ -2,31 +2,42 @@
 
 The last has a paragraph for a record of processing. Pictures are SVG, drawn when a page is made, so that they need no
 script; colours follow the page's.
+
+What the page of a release of second moments shows of them: correlations as a map of colours, and the graph.
+
+Both are learned when the bundle is surveyed, by whoever learns here (`portals.learned`), and kept as plain numbers.
+Pictures are drawn by the template, and tables have the numbers.
 """
 
 import shlex
 from collections.abc import Sequence
-from itertools import islice, zip_longest
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
+from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, name_columns, quote_name
+from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
-from dp_bundle.catalog.moments import moments_values
-from dp_bundle.describe.sentences import describe_bounds, describe_size, first_columns, of_hundred
+from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, first_columns, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
+from dp_bundle.page.colours import DIVERGING, Shade
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.portals.histograms import draw_margins
+from dp_bundle.portals.learned import Correlations, Network, find_reader
 
 ASSETS = Path(__file__).with_name("assets")
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _STEP, _RADIUS = 16, 5.5  # of a dot
-_WIDTH, _HEIGHT = 300, 64  # of a histogram
 _BY_CHANCE = 50
 Facts = dict[str, Any]
 
@@ -88,10 +99,6 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "newer": newer,
         "missing": _missing(history),
         **label_values(facts["label"]),
-        "cards": [
-            {**column, **_drawn(column, counted), "number": place}
-            for place, (column, counted) in enumerate(zip_longest(facts["columns"], facts["histograms"]))
-        ],
         "preview": _preview(facts),
         **moments_values(facts["moments"]),
         "markup": as_json(facts["schema_org"]),
@@ -125,24 +132,6 @@ def _missing(history: Sequence[Facts]) -> str:
             f"Release {broken[0]} names another release before it than the ones here: ask the publisher which counts."
         )
     return ""
-
-
-def _drawn(column: Facts, counted: Facts | None) -> Facts:
-    """Return a column's histogram and its numbers; of second moments there are none."""
-    if counted is None:
-        return {"drawn": None}
-    low, high = counted["low"], counted["high"]
-    shown = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
-    numbers = [(name, number(counted[key], ".4g")) for name, key in shown]
-    if "share" in counted:
-        share, *ends = (number(each, ".3g") for each in counted["share"])
-        numbers = [("share of rows", share), ("95 % interval", " to ".join(ends))]
-    return {
-        "drawn": _histogram(counted["counts"], low, high, column["bounds"]),
-        "low": number(low, ".4g"),
-        "high": number(high, ".4g"),
-        "numbers": numbers,
-    }
 
 
 def _noise_table(columns: Sequence[Sequence[str]]) -> PageTable:
@@ -193,36 +182,6 @@ def hundred_guesses(n_right: int) -> Markup:
     says = f"Of 100 guesses between two candidates, at most {n_right} are right with this release, and 50 without it."
     head = f'<svg class="guesses" viewBox="0 0 {side} {side}" role="img" aria-label="{says}">'
     return Markup(f"{head}{''.join(dots)}</svg>")  # noqa: S704  numbers and words of ours
-
-
-def _histogram(counts: Sequence[int], low: float, high: float, bounds: Sequence[float] | None) -> Markup:
-    """Return bars of equal width from low to high, and the bounds as dashed lines.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        The height of every bar.
-    low, high : float
-        Where the first bar begins and the last one ends.
-    bounds : sequence of float or None
-        What values were clipped to before the noise.
-    """
-    tallest, width = max(*counts, 1), _WIDTH / len(counts)
-    bars = "".join(
-        f"M{place * width:g} {_HEIGHT}v{-count * (_HEIGHT - 4) / tallest:.4g}h{width - 1:g}V{_HEIGHT}z"
-        for place, count in enumerate(counts)
-        if count
-    )
-    lines = "".join(
-        f'<path class="bound" d="M{(bound - low) / (high - low) * _WIDTH:.4g} 0V{_HEIGHT}"/>' for bound in bounds or ()
-    )
-    peak = counts.index(max(counts))
-    step = (high - low) / len(counts)
-    first, last = low + peak * step, low + (peak + 1) * step
-    says = f"Histogram of noisy values from {low:.4g} to {high:.4g}; most lie between {first:.4g} and {last:.4g}."
-    picture = f'<path class="bars" d="{bars}"/><path class="base" d="M0 {_HEIGHT}H{_WIDTH}"/>{lines}'
-    head = f'<svg class="histogram" viewBox="0 0 {_WIDTH} {_HEIGHT + 1}" role="img" aria-label="{says}">'
-    return Markup(f"{head}{picture}</svg>")  # noqa: S704  numbers alone
 
 
 def page_beside(release: Release, *, signer: str, manifest_sha256: str, file: str, seen: Sequence[str]) -> str:
@@ -297,3 +256,117 @@ def _columns_table(release: Release) -> PageTable:
         [TableColumn(head, texts) for head, texts in told.items() if any(texts)],
         more=f"{counted(more, 'further column')} not shown." if more else "",
     )
+
+
+MAPPED = 40  # columns
+LINKED = 50  # columns, up to which a graph takes seconds
+_LISTED = 8  # pairs, and links
+SCALE: tuple[Shade, ...] = DIVERGING[::2]
+
+
+def survey_moments(bundle: Bundle) -> Facts | None:
+    """Return the correlations and the graph of a release of second moments, as JSON; None if nobody here learns.
+
+    Returns
+    -------
+    dict
+        `map`, the first columns with correlations and errors; `pairs`, those that are surest; `worth`, and `notes` on
+        columns on another scale; `graph` for few columns; `histograms`, if it has any, with `more` on those that
+        are not drawn. `why` says what could not be learned, or nothing.
+
+    Raises
+    ------
+    BundleError
+        The data are not what the manifest says.
+    """
+    if (reader := find_reader()) is None:
+        return None
+    columns = bundle.release.columns
+    facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "notes": describe_scale(columns)}
+    facts |= {"histograms": [], "more": ""}
+    if bundle.release.margins is not None:
+        pictures, facts["more"] = draw_margins(bundle.margins(), bundle.release)
+        facts["histograms"] = [asdict(picture) for picture in pictures]
+    try:
+        facts |= _correlations(reader.correlations(bundle))
+        if len(columns) <= LINKED:
+            facts["graph"] = _graph(reader.network(bundle))
+    except BundleError:
+        raise
+    except DpGraphError as error:
+        facts["why"] = str(error)
+    return facts
+
+
+def _correlations(found: Correlations) -> Facts:
+    shown = np.s_[:MAPPED, :MAPPED]
+    return {
+        "map": {
+            "names": list(found.columns[:MAPPED]),
+            "values": _plain(found.values[shown]),
+            "errors": _plain(found.standard_errors[shown]),
+        },
+        "pairs": _surest(found),
+        "worth": found.effective_rows,
+    }
+
+
+def _plain(matrix: NDArray[np.float64]) -> list[list[float | None]]:
+    return [[round(value, 4) if np.isfinite(value) else None for value in row] for row in matrix.tolist()]
+
+
+def _surest(found: Correlations) -> list[tuple[str, str, float, float]]:
+    """Return the pairs with the largest correlations over their errors: both names, the correlation, its error."""
+    first, second = np.triu_indices(len(found.columns), 1)
+    value, error = found.values[first, second], found.standard_errors[first, second]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.nan_to_num(np.abs(value) / error, nan=-1.0)
+    order = [place for place in np.argsort(-score, kind="stable")[:_LISTED].tolist() if score[place] > 0.0]
+    ends = [(found.columns[first[place]], found.columns[second[place]]) for place in order]
+    return [(*pair, float(value[place]), float(error[place])) for pair, place in zip(ends, order, strict=True)]
+
+
+def _graph(found: Network) -> Facts:
+    return {"nodes": list(found.nodes), "places": list(found.places), "links": [list(link) for link in found.links]}
+
+
+def moments_values(facts: Facts | None) -> Facts:
+    """Return what release.html shows of second moments beside the facts: tables, and the colours of the map."""
+    pairs, graph = (facts["pairs"], facts["graph"]) if facts is not None else ([], None)
+    return {
+        "moments": facts,
+        "scale": SCALE,
+        "pairs": _pairs_table(pairs) if pairs else None,
+        "links": _links_table(graph) if graph and graph["links"] else None,
+    }
+
+
+def _pairs_table(pairs: Sequence[Sequence[Any]]) -> PageTable:
+    first, second, values, errors = zip(*pairs, strict=True)
+    columns = [
+        TableColumn("column", first),
+        TableColumn("and", second),
+        TableColumn("correlation", values, "+.2f"),
+        TableColumn("standard error", errors, ".3f"),
+    ]
+    return PageTable(
+        "pairs", "The surest correlations: those that are largest in standard errors.", columns, headings=2
+    )
+
+
+def _links_table(graph: Facts) -> PageTable:
+    names, links = graph["nodes"], graph["links"]
+    source, target, weights, low, high, has_sign = zip(*links[:_LISTED], strict=True)
+    columns = [
+        TableColumn("column", [names[place] for place in source]),
+        TableColumn("and", [names[place] for place in target]),
+        TableColumn("partial correlation", [*map(_weight, weights, has_sign)]),
+    ]
+    if any(end is not None for end in low):
+        columns += [TableColumn("95 % interval from", low, "+.2f"), TableColumn("to", high, "+.2f")]
+    more = f"{len(links) - _LISTED} more are in the picture." if len(links) > _LISTED else ""
+    return PageTable("links", "The links of the graph, surest first.", columns, more=more, headings=2)
+
+
+def _weight(weight: float, has_sign: bool) -> str:
+    return number(weight, "+.2f") if has_sign else f"{number(weight, '.2f')} (no sign)"

@@ -31,7 +31,6 @@ from dp_bundle.trust.judging import (
     Statement,
     TrustedKey,
     has_passed,
-    read_revocation,
     sign_statement,
     today,
 )
@@ -285,7 +284,7 @@ def _listed(store: TrustStore) -> Iterator[str]:
     for entry in store.keys():  # noqa: SIM118  no dict
         until = "" if entry.until is None else f"  until {entry.until}"
         scope = "" if entry.datasets is None else f"  only for {', '.join(map(quote_name, entry.datasets))}"
-        revoked = read_revocation(store.folder, entry.key)
+        revoked = store.revocation(entry.key)
         void = "" if revoked is None else f"  REVOKED, with effect since {revoked.since}"
         yield f"{entry.key.fingerprint}  {quote_name(entry.name)}{until}{scope}{void}"
 

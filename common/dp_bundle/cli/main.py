@@ -215,8 +215,7 @@ def verify(
       dp-bundle verify wine.bundle.tar
       dp-bundle verify wine.bundle.tar --chain all-releases
     """
-    from dp_bundle.bundle.chain import check_chain
-    from dp_bundle.bundle.inspection import bundle_facts
+    from dp_bundle.bundle.inspection import bundle_facts, check_chain
     from dp_bundle.describe.sentences import describe_several
 
     with opened(file, any_signer=any_signer, allow_older=allow_older, anew=True) as bundle:
@@ -251,8 +250,7 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle.chain import describe_chain
-    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_copies
+    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_chain, describe_copies
 
     store = TrustStore()
     with opened(file) as bundle:

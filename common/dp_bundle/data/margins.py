@@ -29,11 +29,10 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.parquet import CheckedParquet, FileShape, check_written
+from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
 from dp_bundle.data.rows import label_places, text_to_arrow, to_numpy
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.release import MARGINS_NAME, Release
@@ -47,7 +46,6 @@ _STANDS_OUT, _STANDS_OUT_ALONE = 2.0, 4.0  # standard deviations of a sum of cou
 _HEAP = 5.0  # of a cell by itself, which a sum over many empty ones would hide
 _NEXT, _STANDS_OUT_NEXT = 3, 3.0  # cells at least behind them, of a sum of as many, and its standard deviations
 MOST_CELLS = 1_024  # of a raw column
-_GROUP_ROWS = 2**20
 _TYPES = {"column": pa.string(), "level": pa.string(), "low": pa.float64(), "high": pa.float64(), "count": pa.int64()}
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 _DEVIATIONS = 1000.0  # that no noise is away from its mean: with a probability of less than e^-1000
@@ -231,20 +229,7 @@ def write_margins(margins: Sequence[Margin], file: BinaryIO) -> None:
     file : binary file
         New and empty.
     """
-    table = margin_table(margins)
-    labels = (*dict.fromkeys(table["column"].to_pylist()), *dict.fromkeys(table["level"].to_pylist()))
-    pq.write_table(
-        table,
-        file,
-        row_group_size=_GROUP_ROWS,
-        use_dictionary=["column", "level"],
-        dictionary_pagesize_limit=sum(4 + len(label.encode()) for label in labels) + 2**20,
-        write_statistics=False,
-        compression="ZSTD",
-        store_schema=False,
-        version="2.6",
-    )
-    check_written(file, FileShape(len(table), _GROUP_ROWS, _SCHEMA, tuple(labels)))
+    write_labelled(margin_table(margins), file, ["column", "level"], compression="ZSTD")
 
 
 def margin_table(margins: Sequence[Margin]) -> pa.Table:
@@ -329,7 +314,7 @@ class _Cells:
 def _read_cells(file: BinaryIO, known: list[str], n_names: int) -> _Cells:
     """Return the cells of all histograms in the order of the file, if their texts are known ones."""
     n_bytes = file.seek(0, os.SEEK_END)
-    shape = FileShape(n_names * MOST_CELLS, _GROUP_ROWS, _SCHEMA, tuple(known))
+    shape = FileShape(n_names * MOST_CELLS, GROUP_ROWS, _SCHEMA, tuple(known))
     parquet = CheckedParquet(MARGINS_NAME, file, shape)
     if not 0 < parquet.n_rows <= n_bytes + _LEAST_BYTES:
         raise BundleFormatError(f"{MARGINS_NAME} has fewer bytes than so many counts with noise")

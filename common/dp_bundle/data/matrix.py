@@ -25,16 +25,14 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError, ParameterError
-from dp_bundle.data.parquet import CheckedParquet, FileShape, check_written
+from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
 from dp_bundle.data.rows import label_places, text_to_arrow, to_arrow, to_numpy
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
-_GROUP_ROWS = 2**20
 _AT_ONCE = 2**18
 _LEAST_BYTES = 2**16  # in addition to one for each entry, the least that noise takes
 _TYPES = {"row": pa.string(), "column": pa.string(), "value": pa.float64()}
@@ -57,19 +55,11 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
     file : binary file
         New and empty.
     """
-    pq.write_table(
-        triangle_table(matrix, labels),
-        file,
-        row_group_size=_GROUP_ROWS,
-        use_dictionary=["row", "column"],
-        dictionary_pagesize_limit=sum(4 + len(label.encode()) for label in labels) + 2**20,
-        column_encoding={"value": "BYTE_STREAM_SPLIT"},
-        write_statistics=False,
-        compression={"row": "SNAPPY", "column": "SNAPPY", "value": "ZSTD"},
-        store_schema=False,
-        version="2.6",
+    codecs = {"row": "SNAPPY", "column": "SNAPPY", "value": "ZSTD"}
+    encoding = {"value": "BYTE_STREAM_SPLIT"}
+    write_labelled(
+        triangle_table(matrix, labels), file, ["row", "column"], column_encoding=encoding, compression=codecs
     )
-    check_written(file, FileShape(len(labels) * (len(labels) + 1) // 2, _GROUP_ROWS, _SCHEMA, tuple(labels)))
 
 
 def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
@@ -127,7 +117,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
     if n_entries > file.seek(0, os.SEEK_END) + _LEAST_BYTES:
         raise BundleFormatError(f"{name} has fewer bytes than a matrix of {d} columns with noise")
 
-    shape = FileShape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels))
+    shape = FileShape(n_entries, GROUP_ROWS, _SCHEMA, tuple(described.labels))
     parquet = CheckedParquet(name, file, shape)
     if parquet.n_rows != n_entries:
         raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")

@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from dp_bundle.base.errors import BundleFormatError, DataError
 
 MOST_CELLS_PER_BYTE = 64
+GROUP_ROWS = 2**20  # of a labelled table
 _MAGIC = b"PAR1"
 _MAKER = re.compile(r"parquet-cpp-arrow version [0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-SNAPSHOT)?")
 _PER_FILE, _PER_COLUMN, _PER_GROUP, _PER_CHUNK = 256, 64, 64, 256  # bytes of a footer, in addition to names
@@ -173,6 +174,35 @@ def check_written(file: BinaryIO, shape: FileShape) -> None:
         raise DataError(
             f"pyarrow {pa.__version__} wrote a file that no reader accepts ({error}): install another version"
         ) from error
+
+
+def write_labelled(table: pa.Table, file: BinaryIO, texts: list[str], **settings: Any) -> None:
+    """Write a table of which some columns are texts that occur again and again, and check what was written.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        All of it.
+    file : binary file
+        New and empty.
+    texts : list of str
+        The columns of texts, which are stored by their place in a dictionary.
+    **settings
+        Further ones of `pyarrow.parquet.write_table`: how columns are encoded and compressed.
+    """
+    labels = tuple(dict.fromkeys(label for name in texts for label in table[name].unique().to_pylist()))
+    pq.write_table(
+        table,
+        file,
+        row_group_size=GROUP_ROWS,
+        use_dictionary=texts,
+        dictionary_pagesize_limit=sum(4 + len(label.encode()) for label in labels) + 2**20,
+        write_statistics=False,
+        store_schema=False,
+        version="2.6",
+        **settings,
+    )
+    check_written(file, FileShape(len(table), GROUP_ROWS, table.schema, labels))
 
 
 @contextlib.contextmanager

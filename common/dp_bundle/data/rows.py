@@ -8,8 +8,6 @@ of a row group does not depend on the source's batches, which follow the layout 
 lengths of raw values. Nor does that of a part, which follows from the number of columns and its place alone. Writing
 needs memory for one row group.
 
-A file whose digest is taken as it is written, so that nothing has to be read again for it.
-
 A reader takes the row groups of verified members in order, in any thread, with memory for one batch in each.
 
 Conversions between Arrow and numpy, without copying, and without pandas, which pyarrow's own ones import.
@@ -18,7 +16,6 @@ Conversions between Arrow and numpy, without copying, and without pandas, which 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,37 +33,8 @@ import pyarrow.parquet as pq
 from dp_bundle.base.errors import BundleFormatError, DataError
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.data.parquet import MOST_CELLS_PER_BYTE, CheckedParquet, FileShape, check_written
+from dp_bundle.files.new_files import HashedFile
 from dp_bundle.manifest.columns import Column
-
-
-class HashedFile:
-    """A binary file that is written from start to end, and its SHA-256.
-
-    Parameters
-    ----------
-    file : binary file
-        New and empty; it gets what is written.
-    """
-
-    closed = False  # pyarrow asks; whoever opened the file closes it
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def write(self, content: bytes) -> int:
-        """Write bytes, and return their number."""
-        self._digest.update(content)
-        return self._file.write(content)
-
-    def flush(self) -> None:
-        """Hand everything written to the system."""
-        self._file.flush()
-
-    def sha256(self) -> str:
-        """Return the digest of all bytes so far, in hexadecimal digits."""
-        return self._digest.hexdigest()
-
 
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18

@@ -13,7 +13,8 @@ Data Package v2 (frictionlessdata.io). Croissant 1.0 (mlcommons.org/croissant/1.
 import json
 import re
 from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from dp_bundle.base.errors import BundleFormatError
@@ -240,7 +241,7 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
     objects = [file_object(member.name, member.size, member.sha256, _PARQUET) for member in members]
     said = [dataset.description, *describe_guarantee(release, in_file=True), describe_total(release, in_file=True)]
     document: dict[str, Any] = {
-        "@context": _CROISSANT_CONTEXT,
+        "@context": _croissant_context(),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": dataset.name,
@@ -394,44 +395,12 @@ def _json(document: dict[str, Any]) -> bytes:
     return json.dumps(said, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
-_CROISSANT_CONTEXT: dict[str, Any] = {  # the one that the specification gives, whole, as readers compare it
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+@cache
+def _croissant_context() -> dict[str, Any]:
+    """Return the context that the specification gives, whole, as readers compare it."""
+    context: dict[str, Any] = json.loads(Path(__file__).with_name("croissant-context.json").read_text(encoding="utf-8"))
+    return context
+
 
 DESCRIPTORS: dict[str, Callable[[Release, Sequence[DataMember]], bytes]] = {
     "README.md": lambda release, members: make_readme(release, len(members)).encode(),

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import hashlib
 import math
 import os
 import re
@@ -77,6 +78,41 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int | None =
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def regular_file(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> Iterator[int]:
+    """Open a file for reading, as a number; a pipe with nobody behind it is no reason to wait.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    flags : int
+        Further flags of open(2).
+    folder : int, optional
+        The open folder that a relative path starts from.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened, or is no regular file (EINVAL).
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, position: int, size: int) -> bytes:
+    """Return `size` bytes of an open file, or fewer at its end."""
+    content = os.pread(descriptor, size, position)
+    while len(content) < size and (more := os.pread(descriptor, size - len(content), position + len(content))):
+        content += more
+    return content
 
 
 @contextlib.contextmanager
@@ -157,6 +193,41 @@ def require_names(folder: Path) -> None:
     with contextlib.ExitStack() as cleanup:
         descriptor, _ = _open_new(folder / "trial", 0o600, cleanup)
         os.close(descriptor)
+
+
+class HashedFile:
+    """A binary file that is written from start to end, its size and its SHA-256, for which nothing is read again.
+
+    Parameters
+    ----------
+    file : binary file, optional
+        New and empty; it gets what is written.
+
+    Attributes
+    ----------
+    size : int
+        The bytes written so far.
+    """
+
+    closed = False  # pyarrow asks; whoever opened the file closes it
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self._file, self._digest, self.size = file, hashlib.sha256(), 0
+
+    def write(self, content: bytes) -> int:
+        """Write bytes, and return their number."""
+        self._digest.update(content)
+        self.size += len(content)
+        return len(content) if self._file is None else self._file.write(content)
+
+    def flush(self) -> None:
+        """Hand everything written to the system."""
+        if self._file is not None:
+            self._file.flush()
+
+    def sha256(self) -> str:
+        """Return the digest of all bytes so far, in hexadecimal digits."""
+        return self._digest.hexdigest()
 
 
 def settle(file: BinaryIO) -> None:

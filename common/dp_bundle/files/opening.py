@@ -30,9 +30,17 @@ from urllib.parse import urlsplit
 from dp_bundle.base.errors import ParameterError, StoreError
 from dp_bundle.base.machine import is_loopback
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.new_files import sync_folder, whole_file
-from dp_bundle.files.places import RemotePath, Store, located, missing, number_chosen, plain_uri, require_name
-from dp_bundle.files.windows import RangeReader, read_at, regular_file
+from dp_bundle.files.new_files import read_at, regular_file, sync_folder, whole_file
+from dp_bundle.files.places import (
+    RangeReader,
+    RemotePath,
+    Store,
+    located,
+    missing,
+    number_chosen,
+    plain_uri,
+    require_name,
+)
 
 _AT_ONCE = 2**23  # bytes of a request, where a file is read from its start to its end
 _SCHEMES = "a folder, file://, s3://, gs://, az://, or https:// to read"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dp_bundle.base.errors import KeyStoreError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.windows import read_at, regular_file
+from dp_bundle.files.new_files import read_at, regular_file
 
 
 def home_folder() -> Path:

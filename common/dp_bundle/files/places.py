@@ -1,15 +1,17 @@
-"""The interface that all places have in common, and how one is written: a path or a URI."""
+"""The interface that all places have in common, how one is written (a path or a URI), and a content as a file."""
 
 from __future__ import annotations
 
 import errno
+import io
 import math
 import os
 import re
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from dp_bundle.base.errors import ParameterError
@@ -140,6 +142,7 @@ class RemotePath(os.PathLike[str]):
 
 
 Place: TypeAlias = Path | RemotePath
+AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 
 
 def is_uri(place: str | os.PathLike[str]) -> bool:
@@ -209,3 +212,46 @@ def require_name(name: str) -> str:
     if len(name) > _LONGEST_NAME or _NAME.fullmatch(name) is None:
         raise ParameterError("a name", "of letters, digits, spaces, ._~+=@,()- and single slashes", name)
     return name
+
+
+class RangeReader(io.RawIOBase):
+    """A seekable, read-only file over whatever gives ranges of a content.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the content, beyond which nothing is asked for.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._position = 0
+
+    @abstractmethod
+    def _content(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from a position on, or fewer where the content ends early."""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position within the content."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move within the content, or beyond its end."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer, never past the end."""
+        content = self._content(self._position, min(len(buffer), max(0, self._size - self._position)))
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)

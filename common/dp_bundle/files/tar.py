@@ -1,32 +1,41 @@
-"""The tar around a bundle, of which exactly one form is written, and read, and the folder that it is unpacked to.
+"""The tar and the folder that a bundle may be, of which exactly one form is written and read, and members as files.
 
-Every header is the one that `write_archive` makes for a member's name and size (`_header` says which bytes), padding is
-zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of that byte by
-byte, so nothing hides between members, and never extracts: members are windows into the open file.
+Every header of a tar is the one that `write_archive` makes for a member's name and size (`_header` says which bytes),
+padding is zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of
+that byte by byte, so nothing hides between members, and never extracts: members are windows into the open file.
 
 A folder holds the members as files, and nothing else. Every path is taken from the folder as it was opened, and no link
 inside it is followed, so a folder that is renamed or replaced while it is read stays the one that was verified. A file
-is opened for each read, because a bundle may have more parts than a process may have open files; what was exchanged in
-between has other digests (`windows`).
+is opened for each read, because a bundle may have more parts than a process may have open files.
+
+What holds a bundle may change after it was verified. So a member is read again whole and compared with its digest, or,
+if it is large or read piece by piece, by blocks whose digests were taken with it.
 """
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.base.quoting import quote_name
-from dp_bundle.files.windows import CHUNK, Member, read_at, regular_file
+from dp_bundle.files.new_files import read_at, regular_file
+from dp_bundle.files.places import AnyPath, RangeReader
 
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
 _READ_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 _BLOCK = 512
 _RECORD = 20 * _BLOCK
+CHUNK = 2**20
+MOST_IN_MEMORY = 2**26  # bytes of a member that is read whole
+_PIECE = 2**17  # of a member, with a digest of its own
+_KEPT = 64  # pieces in memory: a reader reads several columns in parallel
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _LONGEST_NAME = 100
 _LEFT_BY = {".ds_store": "macOS", "thumbs.db": "Windows", "desktop.ini": "Windows"}  # in folders that it has shown
@@ -38,53 +47,16 @@ _COMPRESSED = {  # first bytes, and what unpacks such a file
     b"PK\3\4": ("zip", "unzip"),
 }
 
-
 ReadAt = Callable[[int, int], bytes]
 
 
-class TarMembers:
-    """The members of a tar.
+@dataclass(frozen=True)
+class Member:
+    """A member's name and size, and where it begins in the file that holds its bytes."""
 
-    Parameters
-    ----------
-    file : binary file
-        Open and unbuffered; it is closed with this object.
-    """
-
-    copies: Collection[str] = ()
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._read = partial(read_at, file.fileno())
-        self._size = os.fstat(file.fileno()).st_size
-
-    def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
-        """Return the first member, whatever its name; nothing behind its header is looked at."""
-        return first_member(self._read, self._size)
-
-    def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
-        """Return all members, whose names are these, in this order.
-
-        Raises
-        ------
-        BundleFormatError
-            They are others, or the file is not an archive that `write_archive` made.
-        """
-        return signed_members(self._read, self._size, signed)
-
-    def read(self, member: Member, position: int, size: int) -> bytes:
-        """Return `size` bytes of a member, or fewer at the end of the file."""
-        self.require_open()
-        return self._read(member.offset + position, size)
-
-    def require_open(self) -> None:
-        """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
-        if self._file.closed:
-            raise ClosedBundleError
-
-    def close(self) -> None:
-        """Close the file; a second time does nothing."""
-        self._file.close()
+    name: str
+    offset: int
+    size: int
 
 
 def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> None:
@@ -245,19 +217,44 @@ def _parse_header(header: bytes) -> tuple[str, int]:
     return name, size
 
 
-def end_in_name(path: Path) -> Path:
-    """Return a path whose last part is a name: `.` and `..` are resolved."""
-    return path.resolve() if path.name in ("", "..") else path
+def end_in_name(path: AnyPath) -> AnyPath:
+    """Return a path whose last part is a name: `.` and `..` of a local one are resolved."""
+    return path.resolve() if isinstance(path, Path) and path.name in ("", "..") else path
 
 
-def packed_path(folder: Path) -> Path:
-    """Return the path of the tar that a folder packs to, beside it; signatures are beside that."""
-    named = end_in_name(folder)
-    return named.with_name(f"{named.name}.tar")
+class Contents(Protocol):
+    """What the bytes of one bundle are read from: a folder, or a tar, whose name does not matter to an open file."""
+
+    def size(self, name: str) -> int:
+        """Return the number of bytes of a file."""
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return so many bytes of a file from a position on, or fewer at its end."""
 
 
-class FolderMembers:
-    """The members of a bundle in a local folder.
+class HeldFile:
+    """A tar as it was opened.
+
+    Parameters
+    ----------
+    file : binary file
+        Open and unbuffered; it is closed with this object.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.close = file, file.close
+
+    def size(self, name: str = "") -> int:  # noqa: ARG002
+        """Return its number of bytes."""
+        return os.fstat(self._file.fileno()).st_size
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes, or fewer at its end."""
+        return read_at(self._file.fileno(), start, self.size(name) if length is None else length)
+
+
+class HeldFolder:
+    """A folder as it was opened.
 
     Parameters
     ----------
@@ -265,13 +262,11 @@ class FolderMembers:
         The open folder; it is closed with this object.
     """
 
-    copies: Collection[str] = ()
-
     def __init__(self, descriptor: int) -> None:
         self._folders = {"": descriptor}
 
-    def first(self, name: str) -> Member:
-        """Return the member of this name; nothing else in the folder is looked at.
+    def size(self, name: str) -> int:
+        """Return the number of bytes of a file.
 
         Raises
         ------
@@ -279,44 +274,28 @@ class FolderMembers:
             It is not there, or no regular file.
         """
         with self._opened(name) as descriptor:
-            size = os.fstat(descriptor).st_size
-        if size > MAX_MEMBER_SIZE:
-            raise BundleFormatError(f"{name} is larger than a member of a bundle may be: it was not made by dp-publish")
-        return Member(name, 0, size)
+            return os.fstat(descriptor).st_size
 
-    def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
-        """Return the members with these names, in this order; nothing else may be in the folder.
-
-        Raises
-        ------
-        BundleFormatError
-            A member is missing, or no regular file, or there is something else.
-        """
-        within: dict[str, set[str]] = {"": set()}
-        for name in signed:
-            folder, _, own = name.rpartition("/")
-            within.setdefault(folder, set()).add(own)
-        within[""] |= within.keys() - {""}
-        for folder, inside in within.items():
-            self._require_no_others(folder, inside)
-        return [self.first(name) for name in signed]
-
-    def read(self, member: Member, position: int, size: int) -> bytes:
-        """Return `size` bytes of a member, or fewer at the end of its file.
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes of a file, or fewer at its end.
 
         Raises
         ------
         BundleFormatError
             It can no longer be read.
         """
-        self.require_open()
-        with self._opened(member.name) as descriptor:
-            return read_at(descriptor, position, size)
+        with self._opened(name) as descriptor:
+            return read_at(descriptor, start, os.fstat(descriptor).st_size if length is None else length)
 
-    def require_open(self) -> None:
-        """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
-        if not self._folders:
-            raise ClosedBundleError
+    def require_only(self, names: Iterable[str]) -> None:
+        """Refuse, by BundleFormatError, a folder that holds something with another name."""
+        within: dict[str, set[str]] = {"": set()}
+        for name in names:
+            folder, _, own = name.rpartition("/")
+            within.setdefault(folder, set()).add(own)
+        within[""] |= within.keys() - {""}
+        for folder, inside in within.items():
+            self._require_no_others(folder, inside)
 
     def close(self) -> None:
         """Close the folder; a second time does nothing."""
@@ -370,3 +349,207 @@ def _unreadable(name: str, error: OSError) -> BundleFormatError:
     if error.errno == errno.EINVAL:
         return BundleFormatError(f"{name} in the folder of the bundle is no regular file: unpack the bundle again")
     return BundleFormatError(f"{name} in the folder of the bundle cannot be read: {error.strerror}")
+
+
+class Members:
+    """The members of one bundle in a tar or a folder; nothing that it says is trusted.
+
+    Digests, signatures and the manifest are checked by its reader, in the same way for both.
+
+    Parameters
+    ----------
+    place : HeldFile, HeldFolder or Store
+        Where they lie.
+    tar : str
+        The name of the tar there; none of a folder.
+
+    Attributes
+    ----------
+    copies : collection of str
+        The names of members that were read from copies of earlier downloads, and not where the bundle lies.
+    """
+
+    copies: Collection[str] = ()
+
+    def __init__(self, place: Contents, tar: str = "") -> None:
+        self._place, self.tar = place, tar
+        self._is_open = True
+        self._size = place.size(tar) if tar else 0
+
+    def first(self, name: str) -> Member:
+        """Return the first member of a tar, whatever its name, or that of this name; nothing else is looked at.
+
+        Raises
+        ------
+        BundleFormatError
+            It is not there, no regular file, or larger than a member may be.
+        """
+        if self.tar:
+            return first_member(self._archive, self._size)
+        size = self._place.size(name)
+        if size > MAX_MEMBER_SIZE:
+            raise BundleFormatError(f"{name} is larger than a member of a bundle may be: it was not made by dp-publish")
+        return Member(name, 0, size)
+
+    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:  # noqa: ARG002
+        """Return all members, whose names and signed SHA-256 these are, in this order; there is nothing else.
+
+        `largest` gives the most bytes that each description can have, for whoever has to read it here.
+
+        Raises
+        ------
+        BundleFormatError
+            A member is missing, or no regular file, or there is something else, or the tar is none that
+            `write_archive` made.
+        """
+        if self.tar:
+            return signed_members(self._archive, self._size, signed)
+        if isinstance(self._place, HeldFolder):
+            self._place.require_only(signed)
+        return [self.first(name) for name in signed]
+
+    def read(self, member: Member, position: int, size: int) -> bytes:
+        """Return `size` bytes of a member, or fewer at its end; several threads may call it at once."""
+        self.require_open()
+        return self._place.read(self.tar or member.name, member.offset + position, size)
+
+    def require_open(self) -> None:
+        """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
+        if not self._is_open:
+            raise ClosedBundleError
+
+    def close(self) -> None:
+        """Close the tar or the folder; a second time does nothing."""
+        self._is_open = False
+        if isinstance(self._place, (HeldFile, HeldFolder)):
+            self._place.close()
+
+    def _archive(self, position: int, size: int) -> bytes:
+        """Return bytes of the tar."""
+        return self._place.read(self.tar, position, size)
+
+
+@dataclass(frozen=True)
+class Digests:
+    """The SHA-256 of a member, in hexadecimal, and those of its blocks, if they were taken."""
+
+    whole: str
+    blocks: tuple[bytes, ...]
+
+
+class MemberReader(RangeReader):
+    """A view of a member; several may read one bundle at once.
+
+    Parameters
+    ----------
+    source : Members
+        The bundle's members, which the caller closes.
+    member : Member
+        One of them.
+    """
+
+    def __init__(self, source: Members, member: Member) -> None:
+        super().__init__(member.size)
+        self._source = source
+        self._member = member
+
+    def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
+        """Yield the member's bytes from the current position, `size` at a time.
+
+        Raises
+        ------
+        BundleFormatError
+            The file ends before the member does.
+        """
+        while self._position < self._member.size:
+            chunk = self.read(size)
+            if not chunk:
+                raise BundleFormatError(f"the bundle ends inside {self._member.name}: it is truncated; fetch it again")
+            yield chunk
+
+    def _content(self, position: int, size: int) -> bytes:
+        """Return `size` bytes, or fewer at the end of the file."""
+        return self._source.read(self._member, position, size)
+
+
+class CheckedReader(MemberReader):
+    """A view of a member that was verified; reading bytes that have changed since fails.
+
+    Parameters
+    ----------
+    source : Members
+        As of a `MemberReader`.
+    member : Member
+        One of them.
+    digests : Digests
+        What `digest_member` found, with those of blocks.
+    """
+
+    def __init__(self, source: Members, member: Member, digests: Digests) -> None:
+        super().__init__(source, member)
+        self._block = lru_cache(_KEPT)(partial(_read_block, source, member, digests))
+
+    def _content(self, position: int, size: int) -> bytes:
+        """Return at most `size` bytes of one block.
+
+        Raises
+        ------
+        BundleFormatError
+            The block is no longer the one that was verified.
+        """
+        if not size:
+            return b""
+        index, start = divmod(position, _PIECE)
+        return self._block(index)[start : start + size]
+
+
+def _read_block(source: Members, member: Member, digests: Digests, index: int) -> bytes:
+    block = source.read(member, index * _PIECE, min(_PIECE, member.size - index * _PIECE))
+    if hashlib.sha256(block).digest() != digests.blocks[index]:
+        raise changed(member.name)
+    return block
+
+
+def changed(name: str) -> BundleFormatError:
+    """Return the error for a member that was changed after it was verified."""
+    return BundleFormatError(f"{name} was changed after it was verified: the numbers read from it are not to be used")
+
+
+def read_unchanged(source: Members, member: Member, sha256: str) -> bytes:
+    """Return the whole of a member that was verified, at once.
+
+    Raises
+    ------
+    BundleFormatError
+        It no longer has this digest, in hexadecimal digits.
+    """
+    content = source.read(member, 0, member.size)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise changed(member.name)
+    return content
+
+
+def digest_member(source: Members, member: Member, *, by_blocks: bool | None = None) -> Digests:
+    """Read a member from start to end, and return its digest and perhaps those of its blocks.
+
+    Parameters
+    ----------
+    source : Members
+        The bundle's members.
+    member : Member
+        One of them.
+    by_blocks : bool, optional
+        Whether the digests of blocks are taken; by default, of a member that is not to be read whole.
+
+    Raises
+    ------
+    BundleFormatError
+        The file ends before the member does.
+    """
+    whole, blocks = hashlib.sha256(), []
+    by_blocks = member.size > MOST_IN_MEMORY if by_blocks is None else by_blocks
+    for chunk in MemberReader(source, member).chunks(CHUNK):
+        whole.update(chunk)
+        view = memoryview(chunk if by_blocks else b"")
+        blocks += [hashlib.sha256(view[at : at + _PIECE]).digest() for at in range(0, len(view), _PIECE)]
+    return Digests(whole.hexdigest(), tuple(blocks))

@@ -136,6 +136,20 @@ class RandomizedResponse(Model):
         """
         return normal_quantile(self.p_same) - normal_quantile(self.p_other)
 
+    def mu_of(self, reach: float) -> float:  # noqa: ARG002
+        """Return `mu`, however far the level moves: as of a `Noise`."""
+        return self.mu
+
+    @property
+    def granularity(self) -> float:
+        """The grid of what is published: whole numbers."""
+        return 1.0
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation that it adds."""
+        return math.sqrt(self.variance)
+
     @property
     def variance(self) -> float:
         """The variance that it adds to the unbiased indicator of a level, (y - p_other) / (p_same - p_other).
@@ -242,11 +256,11 @@ class Column(Model):
     @property
     def cell_mu(self) -> float:
         """The distinguishability of this column of one cell, alone; infinite without bounds."""
-        return self.response.mu if self.response is not None else self.mu_of(self.width)
+        return self.mu_of(self.width)
 
     def mu_of(self, reach: float) -> float:
         """Return the distinguishability of a cell that moves this column so far, by the noise that is added to it."""
-        return self.cell_noise.mu_of(reach)
+        return self.stated_noise.mu_of(reach)
 
     @property
     def response(self) -> RandomizedResponse | None:
@@ -256,12 +270,12 @@ class Column(Model):
     @property
     def noise_variance(self) -> float:
         """The variance of the noise on a cell, or of what randomised response adds to an unbiased indicator."""
-        return self.response.variance if self.response is not None else self.cell_noise.variance
+        return self.stated_noise.variance
 
     @property
     def noise_sigma(self) -> float:
         """The sigma of the noise on a cell, or the standard deviation that randomised response adds."""
-        return math.sqrt(self.response.variance) if self.response is not None else self.cell_noise.sigma
+        return self.stated_noise.sigma
 
     @property
     def noise_spread(self) -> float:
@@ -271,7 +285,7 @@ class Column(Model):
     @property
     def grid(self) -> float:
         """The power of two that all published values are multiples of, where cells were released."""
-        return 1.0 if self.response is not None else self.cell_noise.granularity
+        return self.stated_noise.granularity
 
     @property
     def is_gaussian(self) -> bool:
@@ -279,13 +293,18 @@ class Column(Model):
         return self.noise is not None and self.noise.distribution != "discrete-gaussian"
 
     @property
-    def cell_noise(self) -> Noise:
-        """The noise that was added to every cell, where cells were released."""
+    def stated_noise(self) -> Noise | RandomizedResponse:
+        """The noise on every cell, where cells were released."""
         if self.noise is None:
             raise BundleFormatError(f"column {self.name!r} has no noise of its own: this is a covariance release")
-        if isinstance(self.noise, RandomizedResponse):
-            raise BundleFormatError(f"nothing is added to column {self.name!r}: its levels are replaced at random")
         return self.noise
+
+    @property
+    def cell_noise(self) -> Noise:
+        """The noise that was added to every cell."""
+        if isinstance(noise := self.stated_noise, RandomizedResponse):
+            raise BundleFormatError(f"nothing is added to column {self.name!r}: its levels are replaced at random")
+        return noise
 
     @property
     def width(self) -> float:
@@ -321,8 +340,6 @@ class Cell(NamedTuple):
     @property
     def mu(self) -> float:
         """The distinguishability of the cell: a mu of which it is mu-GDP, whatever the kind of its noise."""
-        if self.column.response is not None:
-            return self.column.cell_mu
         alone = math.sqrt(self.n_moved) * self.column.mu_of(self.reach)
         if self.gaps is None:
             return alone

@@ -17,18 +17,6 @@ _MOST = 60  # pictures on a page
 _MOST_LEVELS = 12
 _STEPS: dict[SourceKindName, Literal["D", "s"]] = {"date": "D", "time": "s"}  # since 1970
 _LATEST = 2.0**53
-_HEIGHT, _WIDTH, _GAP = 60.0, 240.0, 0.12
-
-
-@dataclass(frozen=True)
-class Rectangle:
-    """A bar as it is drawn, from the upper left corner, and what it says."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    says: str
 
 
 @dataclass(frozen=True)
@@ -39,8 +27,8 @@ class Picture:
     ----------
     name : str
         The raw column.
-    rectangles : sequence of Rectangle
-        Its bars.
+    bars : sequence of tuple of (float, str)
+        Of each bar its share of the rows, and what it says.
     ends : tuple of str
         What stands below both ends, if cells are numbers.
     says : str
@@ -48,7 +36,7 @@ class Picture:
     """
 
     name: str
-    rectangles: Sequence[Rectangle]
+    bars: Sequence[tuple[float, str]]
     ends: tuple[str, str]
     says: str
 
@@ -71,25 +59,14 @@ def _draw(
     margin: Margin, n_rows: int, variance: float, bounds: tuple[float, float] | None, kind: SourceKindName
 ) -> Picture:
     bars = bars_of(margin, n_rows, variance)
-    tallest = max((bar.share for bar in bars), default=0.0) or 1.0
-    each = _WIDTH / max(len(bars), 1)
-    rectangles = [
-        Rectangle(
-            round(place * each + 0.5 * _GAP * each, 2),
-            round(_HEIGHT * (1 - bar.share / tallest), 2),
-            round(each * (1 - _GAP), 2),
-            round(_HEIGHT * bar.share / tallest, 2),
-            f"{_ends(bar, kind) if kind in _STEPS else bar.label}: {bar.share:.1%}",
-        )
-        for place, bar in enumerate(bars)
-    ]
+    shown = [(bar.share, f"{_ends(bar, kind) if kind in _STEPS else bar.label}: {bar.share:.1%}") for bar in bars]
     ends = (_number(bars[0].low, kind), _number(bars[-1].high, kind)) if bars and not margin.labels else ("", "")
     if bars and not margin.labels and kind not in _STEPS and all(bar.low % 1.0 == 0.5 for bar in bars):
         ends = (bars[0].label, bars[-1].label)  # whole numbers
     found = summarize_margin(margin, n_rows, variance, bounds)
     shares = zip(margin.labels, *cell_shares(margin, n_rows, variance), strict=False)  # gaps have no label
     levels = [f"{label} {share:.1%} ({low:.1%} to {high:.1%})" for label, share, low, high in shares]
-    return Picture(margin.name, rectangles, ends, _in_words(levels, found, kind))
+    return Picture(margin.name, shown, ends, _in_words(levels, found, kind))
 
 
 def _ends(bar: Bar, kind: SourceKindName) -> str:

@@ -4,8 +4,7 @@ A rotation names a key's successor, a revocation takes a key back. A rotation is
 name another's key as his successor. A revocation is signed by the key itself or by its successor. Dates are what the
 signer says; only `expires` has an effect.
 
-`revoked/` in the folder of trusted keys holds a JSON file for each key that was revoked. A key belongs to a line of
-keys: a publisher's, from her first one on.
+A key belongs to a line of keys: a publisher's, from her first one on.
 
 The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
@@ -15,15 +14,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import BundleError, BundleFormatError, DpGraphError, KeyStatementError, ParameterError
-from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.ownership import read_own
+from dp_bundle.base.errors import BundleFormatError, KeyStatementError, ParameterError
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import (
     PublicKey,
@@ -34,7 +29,6 @@ from dp_bundle.trust.signing import (
     valid_signers,
 )
 
-_MOST = 100_000  # bytes of a file
 STATEMENT_TYPE = "application/vnd.dpgraph.key-statement+json"
 MOST_OF_A_STATEMENT = 20_000  # bytes
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -245,44 +239,3 @@ def has_passed(day: str | None) -> bool:
 def today() -> date:
     """Return the day in UTC, by this machine's clock."""
     return datetime.now(UTC).date()
-
-
-def write_revocation(folder: Path, revocation: Revocation) -> None:
-    """Keep a revocation; a second one of the same key can only take back more."""
-    key = PublicKey.from_fingerprint(revocation.key)
-    before = read_revocation(folder, key)
-    if before is not None:
-        releases = {**before.releases, **revocation.releases}
-        for dataset in before.releases.keys() & revocation.releases.keys():
-            releases[dataset] = min(before.releases[dataset], revocation.releases[dataset])
-        since = min(before.since, revocation.since)
-        revocation = Revocation(revocation.key, since, before.date, releases)
-    path = _revocation_path(folder, key)
-    try:
-        write_whole(path, json.dumps(asdict(revocation), indent=1).encode() + b"\n", replace=True)
-    except OSError as error:
-        raise DpGraphError(
-            f"{quote_path(path)} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
-        ) from error
-
-
-def read_revocation(folder: Path, key: PublicKey) -> Revocation | None:
-    """Return the revocation of a key that was accepted here, or None."""
-    path = _revocation_path(folder, key)
-    try:
-        found = Revocation(**json.loads(read_own(path, _MOST)))
-        if found.key == key.fingerprint and all(type(first) is int for first in found.releases.values()):
-            return found
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise _unreadable(path) from error
-    raise _unreadable(path)
-
-
-def _revocation_path(folder: Path, key: PublicKey) -> Path:
-    return folder / "revoked" / f"{key.raw.hex()}.json"
-
-
-def _unreadable(path: Path) -> BundleError:
-    return BundleError(f"{quote_path(path)}, a decision about whom to trust, is unreadable: remove it and decide again")

@@ -1,28 +1,19 @@
 """Memory of the releases that a reader has seen, which exposes an old one shown as new, or two with one number.
 
-`seen.json`, in the folder of trusted keys, holds for each signer and dataset the newest number of each kind of release,
-the digests of all manifests seen, and which of them were read. One process at a time reads and writes it.
+It holds for each signer and dataset the newest number of each kind of release, the digests of all manifests seen, and
+which of them were read.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from dp_bundle.base.errors import BundleError, EquivocationError, OlderReleaseError
-from dp_bundle.base.quoting import quote_name, quote_path
-from dp_bundle.files.new_files import locked, write_whole
-from dp_bundle.files.ownership import read_own
+from dp_bundle.base.errors import EquivocationError, OlderReleaseError
+from dp_bundle.base.quoting import quote_name
 
-SEEN = "seen.json"
 _LEAP = 1000  # releases that a reader may have missed
-_MOST = 2**26  # bytes: some hundred thousand releases
-_PATIENCE = 60.0  # seconds that a process waits for others
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class Sighting:
 
 
 @dataclass
-class _Remembered:
+class Remembered:
     """One signer's dataset or series: the newest number of each kind, manifests by number, and numbers read."""
 
     newest: dict[str, int] = field(default_factory=dict)
@@ -60,54 +51,36 @@ class _Remembered:
     read: list[int] = field(default_factory=list)
 
     @classmethod
-    def from_document(cls, document: Any) -> _Remembered:
+    def from_document(cls, document: Any) -> Remembered:
         """Read an entry of the file."""
         newest = {str(kind): int(number) for kind, number in document["newest"].items()}
         manifests = {str(int(number)): str(digest) for number, digest in document["manifests"].items()}
         return cls(newest, manifests, [int(number) for number in document["read"]])
 
+    def by_number(self) -> dict[int, str]:
+        """Return the digests of manifests by number, in order."""
+        return {int(number): self.manifests[number] for number in sorted(self.manifests, key=int)}
 
-def admit(
-    folder: Path, signers: Sequence[str], sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
+
+Memory = dict[str, Remembered]  # by signer and dataset or series
+
+
+def judge_release(
+    memory: Memory, signers: Sequence[str], sighting: Sighting, *, allow_older: bool, beside_newer: bool
 ) -> tuple[str, ...]:
-    """Note a verified release as seen, or refuse it; arguments, result and errors are those of `TrustStore.admit`.
+    """Add a release to the memory and return notes for the reader, or refuse it, as `TrustStore.admit` says.
 
     `signers` are the keys that share one chain of releases: one, or a key with its successors.
     """
-    with contextlib.ExitStack() as lock:
-        unwritten = ""
-        try:
-            lock.enter_context(locked(folder / "seen.lock", _PATIENCE))
-        except OSError as error:
-            unwritten = str(error.strerror or error)
-        memory = _recall(folder)
-        notes = _judge(memory, signers, sighting, allow_older=allow_older, beside_newer=beside_newer)
-        if not unwritten:
-            try:
-                document = {name: asdict(entry) for name, entry in memory.items()}
-                content = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
-                write_whole(Path(os.path.realpath(folder / SEEN)), content, replace=True)  # a link stays one
-            except OSError as error:
-                unwritten = str(error.strerror or error)
-    if unwritten:
-        place = quote_path(folder / SEEN)
-        notes = (*notes, f"this release will not be remembered as seen, because {place} cannot be written: {unwritten}")
-    return notes
-
-
-def _judge(
-    memory: dict[str, _Remembered], signers: Sequence[str], sighting: Sighting, *, allow_older: bool, beside_newer: bool
-) -> tuple[str, ...]:
-    """Add the release to the memory and return notes for the reader, or refuse it."""
     for signer in signers:
-        seen = memory.get(f"{signer} {sighting.dataset}", _Remembered()).manifests.get(str(sighting.number))
+        seen = memory.get(f"{signer} {sighting.dataset}", Remembered()).manifests.get(str(sighting.number))
         if seen not in (None, sighting.manifest_sha256):
             raise EquivocationError(sighting.dataset, sighting.number, str(seen), sighting.manifest_sha256)
-    numbered = _merge(memory, signers, sighting.dataset)
+    numbered = merge_signers(memory, signers, sighting.dataset)
     before = numbered.manifests.get(str(sighting.number))
     known = sighting.number in numbered.read
 
-    series = numbered if sighting.series == sighting.dataset else _merge(memory, signers, sighting.series)
+    series = numbered if sighting.series == sighting.dataset else merge_signers(memory, signers, sighting.series)
     newest = series.newest.get(sighting.kind, 0)
     notes: tuple[str, ...] = ()
     if not (allow_older or beside_newer):
@@ -133,41 +106,14 @@ def _judge(
     return notes
 
 
-def _merge(memory: dict[str, _Remembered], signers: Sequence[str], name: str) -> _Remembered:
+def merge_signers(memory: Memory, signers: Sequence[str], name: str) -> Remembered:
     """Return what is remembered of a dataset or series under any of these keys."""
-    merged = _Remembered()
-    for entry in (memory.get(f"{signer} {name}", _Remembered()) for signer in signers):
+    merged = Remembered()
+    for entry in (memory.get(f"{signer} {name}", Remembered()) for signer in signers):
         merged.newest |= {kind: max(number, merged.newest.get(kind, 0)) for kind, number in entry.newest.items()}
         merged.manifests |= entry.manifests
         merged.read += [number for number in entry.read if number not in merged.read]
     return merged
-
-
-def remembered_by(folder: Path, signer: str) -> dict[str, dict[int, str]]:
-    """Return the manifest digests of all releases of a signer that were seen, by dataset and number."""
-    found = {}
-    for name, entry in _recall(folder).items():
-        origin, _, dataset = name.partition(" ")
-        if origin == signer and entry.manifests:
-            found[dataset] = {int(number): entry.manifests[number] for number in sorted(entry.manifests, key=int)}
-    return found
-
-
-def remembered(folder: Path, signers: Sequence[str], dataset: str) -> dict[int, str]:
-    """Return the manifest digests of a dataset's releases that were seen, of all who share its chain, by number."""
-    manifests = _merge(_recall(folder), signers, dataset).manifests
-    return {int(number): manifests[number] for number in sorted(manifests, key=int)}
-
-
-def _recall(folder: Path) -> dict[str, _Remembered]:
-    path = folder / SEEN
-    try:
-        document = json.loads(read_own(path, _MOST))
-        return {str(name): _Remembered.from_document(entry) for name, entry in document.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
-        raise BundleError(f"{quote_path(path)} is unreadable: remove it to forget which releases were seen") from error
 
 
 def _describe_newer(sighting: Sighting, newest: dict[str, int], *, known: bool) -> tuple[str, ...]:

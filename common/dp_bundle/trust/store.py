@@ -1,7 +1,7 @@
 """The store of trusted keys.
 
-`trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, and the memory of
-releases that were seen (`seen`). Further decisions are in folders of their own (`judging`). What all of them mean for a
+`trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, `seen.json`, the
+memory of releases that were seen, and in `revoked/` a file for each key that was revoked. What all of them mean for a
 release is judged here.
 
 Acceptance of statements about keys by a reader: the rules by which a key gets a successor or is taken back.
@@ -9,10 +9,11 @@ Acceptance of statements about keys by a reader: the rules by which a key gets a
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_bundle.base.errors import (
     BundleError,
@@ -22,23 +23,18 @@ from dp_bundle.base.errors import (
     RevokedKeyError,
     UntrustedKeyError,
 )
-from dp_bundle.base.quoting import and_more, quote_name
-from dp_bundle.files.new_files import write_whole
+from dp_bundle.base.quoting import and_more, quote_name, quote_path
+from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import home_folder, read_own
-from dp_bundle.trust.judging import (
-    Revocation,
-    Rotation,
-    TrustedKey,
-    has_passed,
-    line_of,
-    read_revocation,
-    read_statement,
-    write_revocation,
-)
-from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered, remembered_by
+from dp_bundle.trust.judging import Revocation, Rotation, TrustedKey, has_passed, line_of, read_statement
+from dp_bundle.trust.seen import Memory, Remembered, Sighting, judge_release, merge_signers
 from dp_bundle.trust.signing import PublicKey
 
-_MOST = 10_000  # bytes of an entry
+_SEEN = "seen.json"
+_MOST, _MOST_OF_A_REVOCATION = 10_000, 100_000  # bytes of an entry
+_MOST_OF_A_MEMORY = 2**26  # bytes: some hundred thousand releases
+_PATIENCE = 60.0  # seconds that a process waits for others
+T = TypeVar("T")
 
 
 class TrustStore:
@@ -66,13 +62,7 @@ class TrustStore:
             document["datasets"] = list(entry.datasets)
         if entry.predecessors:
             document["predecessors"] = [each.fingerprint for each in entry.predecessors]
-        try:
-            write_whole(self._path(entry.key), json.dumps(document, indent=1).encode() + b"\n", replace=True)
-        except OSError as error:
-            raise DpGraphError(
-                f"the store of trusted keys {self.folder} cannot be written ({error.strerror}): set DPGRAPH_HOME to a "
-                "folder of yours"
-            ) from error
+        _write(self._path(entry.key), document)
 
     def remove(self, key: PublicKey) -> bool:
         """Stop trusting a key; returns whether it was trusted."""
@@ -83,7 +73,7 @@ class TrustStore:
     def keys(self) -> list[TrustedKey]:
         """Return every trusted key, by name."""
         files = sorted(self.folder.glob("*.json")) if self.folder.is_dir() else []
-        found = [self._read(path) for path in files if path.name != SEEN]
+        found = [self._trusted(path) for path in files if path.name != _SEEN]
         return sorted(found, key=lambda trusted: (trusted.name, trusted.key.raw))
 
     def require(self, key: PublicKey) -> TrustedKey:
@@ -102,7 +92,7 @@ class TrustStore:
                 f"the signer {key.fingerprint} is not trusted on this machine: compare that fingerprint with the one "
                 f"that the publisher announces, and if they are equal run: dp-bundle trust {key.fingerprint}",
             )
-        entry = self._read(path)
+        entry = self._trusted(path)
         if has_passed(entry.until):
             raise UntrustedKeyError(
                 key.fingerprint,
@@ -144,9 +134,25 @@ class TrustStore:
         BundleError
             What has been seen cannot be read, or others may write it.
         """
-        with _as_bundle_error():
-            chain = [each.fingerprint for each in self.vouch(key, sighting)]
-            return admit(self.folder, chain, sighting, allow_older=allow_older, beside_newer=beside_newer)
+        signers = [each.fingerprint for each in self.vouch(key, sighting)]
+        unwritten = ""
+        with contextlib.ExitStack() as lock:
+            try:
+                lock.enter_context(locked(self.folder / "seen.lock", _PATIENCE))
+            except OSError as error:
+                unwritten = str(error.strerror or error)
+            memory = self._memory()
+            notes = judge_release(memory, signers, sighting, allow_older=allow_older, beside_newer=beside_newer)
+            if not unwritten:
+                try:
+                    content = _spell({name: asdict(entry) for name, entry in memory.items()}, sort_keys=True)
+                    write_whole(Path(os.path.realpath(self._seen)), content, replace=True)  # a link stays one
+                except OSError as error:
+                    unwritten = str(error.strerror or error)
+        if not unwritten:
+            return notes
+        place = quote_path(self._seen)
+        return (*notes, f"this release will not be remembered as seen, because {place} cannot be written: {unwritten}")
 
     def vouch(self, key: PublicKey, sighting: Sighting) -> list[PublicKey]:
         """Refuse a verified release for its signer alone, or return the keys that share its chain of releases.
@@ -161,17 +167,16 @@ class TrustStore:
             The key is trusted for other datasets only.
         """
         entries = self.entries()
-        with _as_bundle_error():
-            reason = self._revoked_for(key, sighting)
-            if reason:
-                raise RevokedKeyError(key.fingerprint, reason)
-            if key in entries and not entries[key].covers(sighting.dataset):
-                name = quote_name(sighting.dataset)
-                raise UntrustedKeyError(
-                    key.fingerprint,
-                    f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you "
-                    f"trust that key for all run: dp-bundle trust {key.fingerprint}",
-                )
+        reason = self._revoked_for(key, sighting)
+        if reason:
+            raise RevokedKeyError(key.fingerprint, reason)
+        if key in entries and not entries[key].covers(sighting.dataset):
+            name = quote_name(sighting.dataset)
+            raise UntrustedKeyError(
+                key.fingerprint,
+                f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you "
+                f"trust that key for all run: dp-bundle trust {key.fingerprint}",
+            )
         return line_of(key, entries)
 
     def line(self, key: PublicKey) -> list[PublicKey]:
@@ -180,8 +185,38 @@ class TrustStore:
 
     def remembered(self, key: PublicKey, dataset: str) -> dict[int, str]:
         """Return the manifest digests of releases of a dataset that were verified here before, by number."""
-        with _as_bundle_error():
-            return remembered(self.folder, [each.fingerprint for each in self.line(key)], dataset)
+        signers = [each.fingerprint for each in self.line(key)]
+        return merge_signers(self._memory(), signers, dataset).by_number()
+
+    def remembered_by(self, key: PublicKey) -> dict[str, dict[int, str]]:
+        """Return the manifest digests of all releases of a key that were verified here, by dataset and number."""
+        named = ((name.partition(" "), entry) for name, entry in self._memory().items())
+        return {dataset: entry.by_number() for (signer, _, dataset), entry in named if signer == key.fingerprint}
+
+    def revoke(self, revocation: Revocation) -> None:
+        """Keep a revocation; a second one of the same key can only take back more."""
+        key = PublicKey.from_fingerprint(revocation.key)
+        before = self.revocation(key)
+        if before is not None:
+            releases = {**before.releases, **revocation.releases}
+            for dataset in before.releases.keys() & revocation.releases.keys():
+                releases[dataset] = min(before.releases[dataset], revocation.releases[dataset])
+            since = min(before.since, revocation.since)
+            revocation = Revocation(revocation.key, since, before.date, releases)
+        _write(self._revoked(key), asdict(revocation))
+
+    def revocation(self, key: PublicKey) -> Revocation | None:
+        """Return the revocation of a key that was accepted here, or None."""
+
+        def read(document: Any) -> Revocation:
+            found = Revocation(**document)
+            if found.key != key.fingerprint or not all(type(first) is int for first in found.releases.values()):
+                raise ValueError("it is about another key, or no number")
+            return found
+
+        path = self._revoked(key)
+        what = f"{quote_path(path)}, a decision about whom to trust, is unreadable: remove it and decide again"
+        return _read(path, _MOST_OF_A_REVOCATION, read, what)
 
     def _revoked_for(self, key: PublicKey, sighting: Sighting) -> str:
         """Return why a revoked key is not good for a release, or nothing.
@@ -189,11 +224,11 @@ class TrustStore:
         It is good for what was verified here before, as a thief cannot change that, and below the number that the
         revocation names.
         """
-        revoked = read_revocation(self.folder, key)
+        revoked = self.revocation(key)
         if revoked is None:
             return ""
         first = revoked.releases.get(sighting.dataset)
-        seen = remembered_by(self.folder, key.fingerprint).get(sighting.dataset, {})
+        seen = self.remembered_by(key).get(sighting.dataset, {})
         good = [number for number in seen if first is None or number < first]
         if sighting.number in good and seen[sighting.number] == sighting.manifest_sha256:
             return ""
@@ -212,16 +247,30 @@ class TrustStore:
     def _path(self, key: PublicKey) -> Path:
         return self.folder / f"{key.raw.hex()}.json"
 
-    def _read(self, path: Path) -> TrustedKey:
-        try:
-            with _as_bundle_error():
-                document = json.loads(read_own(path, _MOST))
-            trusted = _entry(document)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise BundleError(f"the trusted key {path} is unreadable: remove it and trust the signer again") from error
+    def _revoked(self, key: PublicKey) -> Path:
+        return self.folder / "revoked" / f"{key.raw.hex()}.json"
+
+    @property
+    def _seen(self) -> Path:
+        return self.folder / _SEEN
+
+    def _memory(self) -> Memory:
+        """Return what is remembered of releases, which one process at a time reads and writes."""
+        what = f"{quote_path(self._seen)} is unreadable: remove it to forget which releases were seen"
+        return _read(self._seen, _MOST_OF_A_MEMORY, _remembered, what) or {}
+
+    def _trusted(self, path: Path) -> TrustedKey:
+        what = f"the trusted key {path} is unreadable: remove it and trust the signer again"
+        trusted = _read(path, _MOST, _entry, what)
+        if trusted is None:
+            raise BundleError(what)
         if self._path(trusted.key) != path:
             raise BundleError(f"the trusted key {path} does not hold the key it is named after: remove it")
         return trusted
+
+
+def _remembered(document: dict[str, Any]) -> Memory:
+    return {str(name): Remembered.from_document(entry) for name, entry in document.items()}
 
 
 def _entry(document: dict[str, Any]) -> TrustedKey:
@@ -236,13 +285,36 @@ def _entry(document: dict[str, Any]) -> TrustedKey:
     )
 
 
-@contextlib.contextmanager
-def _as_bundle_error() -> Iterator[None]:
-    """Turn a store that others may write into a bundle that is not to be trusted."""
+def _read(path: Path, most: int, read: Callable[[Any], T], unreadable: str) -> T | None:
+    """Return what a JSON file of the store holds, or None if there is none.
+
+    Raises
+    ------
+    BundleError
+        It is unreadable, as is said then, or others may write it: nothing is to be trusted.
+    """
     try:
-        yield
+        return read(json.loads(read_own(path, most)))
+    except FileNotFoundError:
+        return None
     except KeyStoreError as error:
         raise BundleError(str(error)) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise BundleError(unreadable) from error
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_whole(path, _spell(document), replace=True)
+    except OSError as error:
+        raise DpGraphError(
+            f"{quote_path(path)}, of the store of trusted keys, cannot be written ({error.strerror}): set DPGRAPH_HOME "
+            "to a folder of yours"
+        ) from error
+
+
+def _spell(document: dict[str, Any], *, sort_keys: bool = False) -> bytes:
+    return json.dumps(document, indent=1, sort_keys=sort_keys).encode() + b"\n"
 
 
 def accept_statement(store: TrustStore, content: bytes) -> str:
@@ -268,7 +340,7 @@ def _accept_rotation(store: TrustStore, rotation: Rotation, signers: tuple[Publi
     if has_passed(rotation.expires):
         raise KeyStatementError(f"this rotation expired on {rotation.expires}: ask the publisher for a new one")
     for key in (old, new):
-        revoked = read_revocation(store.folder, key)
+        revoked = store.revocation(key)
         if revoked is not None:
             raise KeyStatementError(
                 f"this rotation is void, as {key.fingerprint} was revoked, with effect since {revoked.since}: compare "
@@ -325,8 +397,8 @@ def _accept_revocation(store: TrustStore, revocation: Revocation, signers: tuple
                 f"this revocation of {key.fingerprint} is signed by {signer.fingerprint}, which is not its successor "
                 "here: do not accept it"
             )
-    write_revocation(store.folder, revocation)
-    good = remembered_by(store.folder, key.fingerprint)
+    store.revoke(revocation)
+    good = store.remembered_by(key)
     kept = sum(
         number < revocation.releases.get(name, number + 1) for name, numbers in good.items() for number in numbers
     )
@@ -345,4 +417,4 @@ def _succeeds(store: TrustStore, signer: PublicKey, key: PublicKey) -> bool:
     if heir is None or key not in heir.predecessors or has_passed(heir.until):
         return False
     covers_all = heir.datasets is None or (before is not None and heir.datasets == before.datasets)
-    return covers_all and read_revocation(store.folder, signer) is None
+    return covers_all and store.revocation(signer) is None

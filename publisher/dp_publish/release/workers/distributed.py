@@ -21,8 +21,7 @@ from dp_bundle.base.errors import DataError, StoreError
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.engines.engine import map_in_order
 from dp_bundle.files.opening import open_store, remove_below
-from dp_bundle.files.places import Store
-from dp_bundle.files.windows import RangeReader
+from dp_bundle.files.places import RangeReader, Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap, unpack_kept
 from dp_publish.data.missing import RowReport

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle.base.errors import BrokenChainError, MissingValuesError
-from dp_bundle.bundle.chain import Chain, check_chain
+from dp_bundle.bundle.inspection import Chain, check_chain
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import Revocation, Rotation, UnsafeTrustAnyone, sign_statement
 from dp_bundle.trust.signing import PublicKey, public_key_of

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.catalog import moments
+from dp_bundle.catalog import pages
 from dp_bundle.catalog.making import make_catalog
-from dp_bundle.catalog.moments import survey_moments
+from dp_bundle.catalog.pages import survey_moments
 from dp_bundle.cli.main import cli
 from dp_bundle.portals.vocabularies import describe_in
 
@@ -72,7 +72,7 @@ def test_the_page_offers_synthetic_rows_by_a_command_that_works(
 
 def test_a_portal_without_a_learner_shows_none_of_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page is made without the section."""
-    monkeypatch.setattr(moments, "find_reader", lambda: None)
+    monkeypatch.setattr(pages, "find_reader", lambda: None)
     make_catalog(path.parent, path.parent.with_name("site"))
     (page,) = path.parent.with_name("site").glob("datasets/*/release-1.html")
     assert 'id="correlations"' not in page.read_text()

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.files.tar import TarMembers, scan_archive, write_archive
-from dp_bundle.files.windows import Member, MemberReader, read_at
+from dp_bundle.files.new_files import read_at
+from dp_bundle.files.tar import HeldFile, Member, MemberReader, Members, scan_archive, write_archive
 
 Contents = list[tuple[str, bytes]]
 CONTENTS: Contents = [("a.json", b"one"), ("data/empty", b""), ("data/block", b"x" * 512), ("data/more", b"y" * 1300)]
@@ -48,9 +48,9 @@ def scan(descriptor: int) -> list[Member]:
     return scan_archive(partial(read_at, descriptor), os.fstat(descriptor).st_size, 100)
 
 
-def held(descriptor: int) -> TarMembers:
+def held(descriptor: int) -> Members:
     """Return what reads members of an archive in this open file."""
-    return TarMembers(os.fdopen(descriptor, "rb", buffering=0, closefd=False))
+    return Members(HeldFile(os.fdopen(descriptor, "rb", buffering=0, closefd=False)), "t")
 
 
 @settings(max_examples=50, deadline=None)
