@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -30,10 +32,10 @@ class RowReport:
     n_over_cap: int = 0
     n_clipped_rows: int = 0
     n_entities: int = 0
-    clipped: dict[str, int] = field(default_factory=dict)
-    beyond: dict[str, int] = field(default_factory=dict)
-    filled: dict[str, int] = field(default_factory=dict)
-    indicated: dict[str, int] = field(default_factory=dict)
+    clipped: Counter[str] = field(default_factory=Counter)
+    beyond: Counter[str] = field(default_factory=Counter)
+    filled: Counter[str] = field(default_factory=Counter)
+    indicated: Counter[str] = field(default_factory=Counter)
 
     def __repr__(self) -> str:
         return "<RowReport: private counts, to be read by their names>"
@@ -46,16 +48,12 @@ class RowReport:
     def add(self, other: RowReport) -> None:
         """Add what was done to other rows of the table."""
         for name, counted in vars(other).items():
-            if isinstance(counted, int):
-                setattr(self, name, getattr(self, name) + counted)
-            else:
-                for column, number in counted.items():
-                    self.count(getattr(self, name), column, number)
+            setattr(self, name, getattr(self, name) + counted)
 
-    def count(self, counts: dict[str, int], name: str, number: int) -> None:
+    def count(self, counts: Counter[str], name: str, number: int) -> None:
         """Add to one of the per-column counts, leaving out zeros."""
         if number:
-            counts[name] = counts.get(name, 0) + number
+            counts[name] += number
 
 
 def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
@@ -88,19 +86,14 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     if column.missing not in ("midpoint", "indicator") or column.bounds is None:
         levels, of_moments = column.block is not None, column.noise is None
         raise MissingValuesError(column.source_name, of_moments=of_moments, has_levels=levels)
-    _count_missing(missing, column, report)
     middle = 0.5 * column.bounds[0] + 0.5 * column.bounds[1]
-    filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
-    return pc.if_else(missing, filler, values)
+    return _filled(values, missing, round(middle) if column.kind == "integer" else middle, column, report)
 
 
 def mark_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
     """Return the values with NaN where there are none, which is counted, for whoever fills them later."""
     missing = _find_missing(values)
-    if missing is None:
-        return values
-    _count_missing(missing, column, report)
-    return pc.if_else(missing, pa.scalar(float("nan"), values.type), values)
+    return values if missing is None else _filled(values, missing, math.nan, column, report)
 
 
 def _find_missing(values: pa.Array) -> pa.Array | None:
@@ -110,6 +103,7 @@ def _find_missing(values: pa.Array) -> pa.Array | None:
     return pc.is_null(values, nan_is_null=True)
 
 
-def _count_missing(missing: pa.Array, column: Column, report: RowReport) -> None:
+def _filled(values: pa.Array, missing: pa.Array, filler: float, column: Column, report: RowReport) -> pa.Array:
     counts = report.indicated if column.missing == "indicator" else report.filled
     report.count(counts, column.name, pc.sum(missing).as_py())
+    return pc.if_else(missing, pa.scalar(filler, values.type), values)

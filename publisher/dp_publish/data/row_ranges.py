@@ -75,14 +75,16 @@ class RowRanges:
 
     def n_skipped(self, row: int) -> int:
         """Return the number of rows that are decoded in vain to read from this one on."""
-        if self.decoded:
-            return 0
-        starts = list(accumulate(self.sizes, initial=0))
-        return row - starts[bisect_right(starts, row) - 1]
+        starts = self._starts
+        return 0 if self.decoded else row - starts[bisect_right(starts, row) - 1]
+
+    @property
+    def _starts(self) -> list[int]:
+        return [*accumulate(self.sizes, initial=0)]
 
     def read(self, names: list[str], rows: int, start: int, stop: int) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows from `start` to before `stop` in batches of at most `rows` rows; no piece is read twice."""
-        starts = list(accumulate(self.sizes, initial=0))
+        starts = self._starts
         first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
         position = starts[first]
         with contextlib.closing(self.read_pieces(range(first, last), names, rows)) as batches:

@@ -9,12 +9,13 @@ calamine makes a grid of all that is between a sheet's cells, so that one stray 
 go is read from the file before.
 """
 
+from __future__ import annotations
+
 import contextlib
 import datetime
 import re
 import struct
 import zipfile
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from importlib import import_module
@@ -38,9 +39,7 @@ _PARTS = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels")
 _PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
 _PER_CELL = 32  # bytes of the grid
 _LARGE = 2**24  # cells of a grid that has to be filled
-_BLOCK = 2**20  # bytes of a part that are looked at together
-_FILLED = re.compile(rb"""<(?:\w+:)?c\b[^>]*?\sr=["']([A-Za-z]+)(\d+)["'](?:[^>]*[^/>])?>(?:[^<]|<[^/])""")
-_HIDDEN = {"row": "hidden row", "col": "hidden column"}
+_PLACE = re.compile("([A-Za-z]+)([0-9]+)")  # of a cell
 _START = 2**12  # bytes of a part of .xlsb, in which the extent of its cells is
 _EXTENT = b"\x94\x01\x10"  # of the cells in a part of .xlsb, before four numbers
 
@@ -86,31 +85,31 @@ class Sheet:
                 _require_grid(path, needed, _WHOLE[suffix](path))
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
                 self.remark, name = _first_sheet(path, book, calamine)
-                is_xlsx = suffix in (".xlsx", ".xlsm")
-                if is_xlsx:
-                    _require_grid(path, needed, _grid_of_xlsx(path, name))
+                behind = _Behind(path, name) if suffix in (".xlsx", ".xlsm") else None
+                if behind is not None:
+                    _require_grid(path, needed, behind.n_cells)
                 sheet = book.get_sheet_by_name(name)
                 rows = _to_the_last(enumerate(sheet.iter_rows(), start=1))
                 first: tuple[int, list[Any]] = next(rows, (0, []))
                 self.layout = layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
                 self.words, self._lines = _in_memory(self.layout.names, rest)
-                if is_xlsx:
-                    self._look_behind(sheet)
+                if behind is not None:
+                    self._look_behind(behind, range(sheet.start[1], sheet.start[1] + len(self.layout.names)))
         except calamine.PasswordError as error:
             raise SchemaError(f"{path} is locked by a password: save it without one") from error
         except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration, ValueError) as error:
             raise SchemaError(f"{path} cannot be read as a table: it is damaged, or not what its name says") from error
 
-    def _look_behind(self, sheet: Any) -> None:
+    def _look_behind(self, behind: _Behind, width: range) -> None:
         """Say what the sheet hides, and refuse a column of formulas without results, which would be one of gaps."""
-        width = range(sheet.start[1], sheet.start[1] + len(self.layout.names))
-        hidden, bare = _behind(self._path, sheet.name, {*self._lines}, width)
-        shown = " and ".join(counted(number, what) for what, number in hidden.items() if number)
-        remark = shown and f"the sheet has {shown}, which are read like all others"
-        self.remark = "; ".join(filter(None, [self.remark, remark]))
+        rows = len(behind.hidden_rows & {*self._lines})
+        columns = sum(any(place in each for each in behind.hidden_columns) for place in width)
+        hidden = [counted(number, f"hidden {what}") for what, number in (("row", rows), ("column", columns)) if number]
+        remark = [f"the sheet has {' and '.join(hidden)}, which are read like all others"] if hidden else []
+        self.remark = "; ".join(filter(None, [self.remark, *remark]))
         for name, column, cells in zip(self.layout.names, width, self.words.columns, strict=True):
-            if bare[column] and not any(cells.to_pylist()):
+            if column in behind.bare and not any(cells.to_pylist()):
                 raise SchemaError(
                     f"no cell of column {name!r} of {self._path} has a stored value, as its formulas were never "
                     "computed: open the file in a spreadsheet program, and save it"
@@ -151,20 +150,39 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, str]:
     return remark, shown[0]
 
 
-def _behind(path: Path, name: str, lines: set[int], width: range) -> tuple[Counter[str], Counter[int]]:
-    """Return how many rows and columns of a table its sheet hides, and the formulas without a result in each column."""
-    hidden, bare = Counter[str](), Counter[int]()
-    with _opened(path, name) as file:
-        for _, each in ElementTree.iterparse(file):  # noqa: S314
-            kind = each.tag.rpartition("}")[2]
-            if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
-                bare[_column(each.get("r", "").rstrip("0123456789"))] += 1
-            if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
-                places = range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
-                hidden[_HIDDEN[kind]] += len({*places} & {*width}) + (int(each.get("r", 0)) in lines)
-            if kind in ("row", "col"):
-                each.clear()
-    return hidden, bare
+class _Behind:
+    """What the cells of a sheet in .xlsx do not tell, from one pass over its part of the file.
+
+    Attributes
+    ----------
+    n_cells : int
+        How many are between the first and the last that hold something; those without a place follow.
+    hidden_rows : set of int
+        Their numbers.
+    hidden_columns : list of range
+        Their places, from 0.
+    bare : set of int
+        The columns with formulas without a result.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        rows, columns = set[int](), set[int]()
+        self.hidden_rows, self.hidden_columns, self.bare = set[int](), list[range](), set[int]()
+        with _opened(path, name) as file:
+            for _, each in ElementTree.iterparse(file):  # noqa: S314
+                kind, is_hidden = each.tag.rpartition("}")[2], each.get("hidden") in ("1", "true")
+                place = _PLACE.fullmatch(each.get("r", ""))
+                if kind == "c" and place is not None and len(each):
+                    rows.add(int(place[2]))
+                    columns.add(column := _column(place[1]))
+                    if each.find("{*}f") is not None and not each.findtext("{*}v"):
+                        self.bare.add(column)
+                elif kind == "col" and is_hidden:
+                    self.hidden_columns.append(range(int(each.get("min", 1)) - 1, int(each.get("max", 0))))
+                elif kind == "row":
+                    self.hidden_rows.update([int(each.get("r", 0))] if is_hidden else [])
+                    each.clear()
+        self.n_cells = (max(rows) - min(rows) + 1) * (max(columns) - min(columns) + 1) if rows else 0
 
 
 @contextlib.contextmanager
@@ -176,20 +194,6 @@ def _opened(path: Path, name: str) -> Iterator[IO[bytes]]:
         target = next(each.get("Target", "") for each in links if each.get("Id") in sheets[name])
         with packed.open(target.lstrip("/") if target.startswith("/") else f"xl/{target}") as file:
             yield file
-
-
-def _grid_of_xlsx(path: Path, name: str) -> int:
-    """Return the number of cells between the first and the last that hold something; those without a place follow."""
-    columns, rows, rest = set[bytes](), set[int](), b""
-    with _opened(path, name) as file:
-        while block := file.read(_BLOCK):
-            whole, mark, rest = (rest + block).rpartition(b"</")
-            found = _FILLED.findall(whole)
-            columns.update(letters for letters, _ in found)
-            numbers = [*rows, *(int(digits) for _, digits in found)]
-            rows, rest = {*numbers} & {min(numbers, default=0), max(numbers, default=0)}, mark + rest
-    places = [_column(letters.decode()) for letters in columns]
-    return (max(rows) - min(rows) + 1) * (max(places) - min(places) + 1) if places else 0
 
 
 def _grid_of_ods(path: Path) -> int:

@@ -44,7 +44,7 @@ from dp_publish.data.row_ranges import (
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
-from dp_publish.data.typed import Cells, Keep, UnfitError, kept_rows, schema_errors
+from dp_publish.data.typed import Cells, Keep, UnfitError, is_text, kept_rows, schema_errors
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
 Lines: TypeAlias = Callable[[Collection[int]], dict[int, int]]
 _TEXTS = (".txt", ".dat", ".data")
+_NO_ENTRY = "[table] in the policy and --header do not"
 _ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
@@ -62,9 +63,7 @@ _TYPES = (
     (pa.types.is_boolean, ColumnType.INTEGER),
     (pa.types.is_floating, ColumnType.CONTINUOUS),
     (pa.types.is_decimal, ColumnType.CONTINUOUS),
-    (pa.types.is_string, ColumnType.TEXT),
-    (pa.types.is_large_string, ColumnType.TEXT),
-    (pa.types.is_string_view, ColumnType.TEXT),
+    (is_text, ColumnType.TEXT),
     (pa.types.is_date, ColumnType.DATE),
     (pa.types.is_timestamp, ColumnType.TIME),
     (pa.types.is_time, ColumnType.TIME_OF_DAY),
@@ -322,18 +321,22 @@ def _require_readable(path: Path) -> None:
 
 
 def _open_path(path: Place, dialect: Dialect) -> Table:
+    """Open a file or a folder, to which those entries of a dialect apply that are not found in it."""
     if is_text_file(path):
         return _open_text(path, dialect)
-    suffix = path.suffix.lower()
-    if isinstance(path, Path) and not path.is_dir():
-        if suffix in FOREIGN:
-            return _open_foreign(path, dialect)
-        if suffix in SPREADSHEETS:
-            return _open_sheet(path, dialect)
-    table = _open_typed(path, suffix)
-    is_text = any(declared in OF_TEXT for declared in table.types.values())
-    if dialect != Dialect(decimal=dialect.decimal if is_text else None):
-        raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
+    suffix, apply = path.suffix.lower(), tuple[str, ...]()
+    if isinstance(path, RemotePath) or path.is_dir() or suffix not in (*FOREIGN, *SPREADSHEETS):
+        table = _open_typed(path, suffix)
+        apply = ("decimal",) if any(declared in OF_TEXT for declared in table.types.values()) else ()
+    elif suffix in FOREIGN:
+        file, apply = ForeignFile(path, dialect.encoding), ("encoding",)
+        table = replace(_typed_table(file.schema, file.ranges()), described=file.described, held=file.held)
+    else:
+        sheet, apply = Sheet(path, dialect), ("header", "decimal", "missing_values")
+        table = replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
+    if dialect.model_dump(exclude_defaults=True).keys() - {*apply}:
+        which = f"of [table] in the policy and --header, {', '.join(apply)} alone" if apply else _NO_ENTRY
+        raise SchemaError(f"{path} is not a text file, so {which} apply: remove {'others' if apply else 'them'}")
     return table
 
 
@@ -385,22 +388,6 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
     return Table(types, file.read, layout=layout, lines=file.lines, survey=lambda: file.survey)
-
-
-def _open_foreign(path: Path, dialect: Dialect) -> Table:
-    if dialect != Dialect(encoding=dialect.encoding):
-        raise SchemaError(f"{path} is not a text file: of [table] in the policy and --header, leave encoding alone")
-    file = ForeignFile(path, dialect.encoding)
-    return replace(_typed_table(file.schema, file.ranges()), described=file.described, held=file.held)
-
-
-def _open_sheet(path: Path, dialect: Dialect) -> Table:
-    if dialect.delimiter or dialect.encoding:
-        raise SchemaError(
-            f"{path} is a spreadsheet: of [table] in the policy, header, decimal and missing_values alone apply"
-        )
-    sheet = Sheet(path, dialect)
-    return replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
 
 
 def _of_words(words: pa.Table) -> Table:

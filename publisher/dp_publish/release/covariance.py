@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -158,7 +159,7 @@ class _Witness(NamedTuple):
     def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:
         """Report rows that were clipped, and values of every column beyond what was found for it."""
         self.report.n_clipped_rows = n_rows
-        self.report.beyond = {name: number for name, number in zip(self.names, values, strict=False) if number}
+        self.report.beyond = Counter({name: each for name, each in zip(self.names, values, strict=False) if each})
 
 
 def state_moments(
