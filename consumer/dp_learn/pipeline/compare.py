@@ -32,6 +32,11 @@ from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, un
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
 _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no solution
+_THINNER = 1.5  # times the penalty, where a release has no fit without one on the graph
+_THIN = (
+    "noise or nearly collinear columns leave no fit of all that is linked, so that the common graph has fewer edges: "
+    "partial correlations are between those and correlations, by as much in all releases"
+)
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _NAMED = 3  # releases, in an error
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.5, 0.999
@@ -177,7 +182,7 @@ def compare_samples(
     """
     begin("choosing the graph")
     together = lay_out_together(samples, names)
-    edges, releases = fit_releases(samples, together)
+    edges, releases, is_thinner = fit_releases(samples, together)
 
     begin("comparing the pairs")
     nodes = together.nodes[0]
@@ -188,6 +193,7 @@ def compare_samples(
         )
     notes = describe_unsure(found.is_comparable, found.pairs, nodes.names)
     notes += describe_merged(nodes.columns, samples[0].levels)
+    notes += [_THIN] if is_thinner else []
     return Comparison(
         nodes.names,
         frozenset(name for name, number in zip(nodes.names, nodes.sizes, strict=True) if number > 1),
@@ -213,14 +219,11 @@ class Together:
         The same in all, with the matrix that whitens each release.
     left_out : dict of str to list of int
         The columns that are not shown, and which releases' noise hides them.
-    called : sequence of str
-        What errors call the releases.
     """
 
     pooled: list[PooledCovariance]
     nodes: list[Nodes]
     left_out: dict[str, list[int]]
-    called: Sequence[str]
 
 
 def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = None) -> Together:
@@ -235,18 +238,18 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
     names, labels = label_nodes(columns, levels)
     pooled = [keep_columns(sample.pooled, columns.kept) for sample in samples]
     nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
-    return Together(pooled, nodes, left_out, called)
+    return Together(pooled, nodes, left_out)
 
 
-def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDArray[np.bool_], list[Release]]:
-    """Return the common graph, shape (G, G), and the releases fitted on it; errors as of `fit_common_graph`."""
-    edges, fits, errors = fit_common_graph(together.pooled, together.nodes, together.called)
+def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDArray[np.bool_], list[Release], bool]:
+    """Return the common graph, shape (G, G), the releases fitted on it, and whether it is thinner than it should be."""
+    edges, fits, errors, is_thinner = fit_common_graph(together.pooled, together.nodes)
     each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
     releases = [
         Release(pooled, precision, _row_errors(sample, pooled, nodes.columns.kept), error**-2.0)
         for sample, pooled, nodes, precision, error in each
     ]
-    return edges, releases
+    return edges, releases, is_thinner
 
 
 def _row_errors(
@@ -297,9 +300,12 @@ def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[N
 
 
 def fit_common_graph(
-    pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes], called: Sequence[str]
-) -> tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray]]:
+    pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes]
+) -> tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray], bool]:
     """Choose one graph for all releases and fit each on it without a penalty.
+
+    It is as dense as it can be: penalties grow until every release has a fit, which noise or nearly collinear columns
+    may leave none of. What a graph leaves out is the same in all releases, and drops out of their differences.
 
     Parameters
     ----------
@@ -307,18 +313,13 @@ def fit_common_graph(
         Of the same columns.
     nodes : sequence of Nodes
         The nodes that they stand for, G of them, with the matrix that whitens each release.
-    called : sequence of str
-        What errors call the releases.
 
     Returns
     -------
-    ndarray of bool, shape (G, G), list of ndarray, list of ndarray
-        The edges; the precision matrices in inverse data units; the errors of the blocks of unrelated nodes.
+    ndarray of bool, shape (G, G), list of ndarray, list of ndarray, bool
+        The edges; the precision matrices in inverse data units; the errors of the blocks of unrelated nodes; whether
+        there are fewer edges than at the universal penalty.
 
-    Raises
-    ------
-    EstimationError
-        A release has no such fit.
     """
     whitened = [each.rescale(one.covariance) for each, one in zip(nodes, pooled, strict=True)]
     errors = [block_errors(one, each) for each, one in zip(nodes, pooled, strict=True)]
@@ -326,22 +327,28 @@ def fit_common_graph(
     shares /= shares.sum()
     mean = np.asarray(sum(share * matrix for share, matrix in zip(shares, whitened, strict=True)))
     of_mean = np.sqrt(np.asarray(sum((share * error) ** 2 for share, error in zip(shares, errors, strict=True))))
+    known = [*zip([*whitened, mean], [*errors, of_mean], strict=True)]
 
-    edges = np.eye(len(nodes[0].names), dtype=bool)
-    for matrix, error in zip([*whitened, mean], [*errors, of_mean], strict=True):
-        edges |= _choose_graph(matrix, error, nodes[0])
-    spread = nodes[0].spread(edges)
-    fits = []
-    for each, matrix, name in zip(nodes, whitened, called, strict=True):
+    larger = 1.0
+    while True:  # ends, as blocks alone are positive definite
+        edges = np.logical_or.reduce([_choose_graph(matrix, larger * error, nodes[0]) for matrix, error in known])
+        fits = _fit_all(whitened, nodes, edges)
+        if fits is not None:
+            return edges, fits, errors, larger > 1.0
+        larger *= _THINNER
+
+
+def _fit_all(
+    whitened: Sequence[FloatArray], nodes: Sequence[Nodes], edges: npt.NDArray[np.bool_]
+) -> list[FloatArray] | None:
+    """Return the precision matrices of all releases on one graph, in inverse data units; None if one has no fit."""
+    spread, fits = nodes[0].spread(edges), []
+    for each, matrix in zip(nodes, whitened, strict=True):
         fitted = fit_on_graph(matrix, spread, np.ones_like(matrix), tol=_TOL, max_iter=REFIT_MAX_ITER)
         if fitted is None or fitted.share > 0.0:
-            raise EstimationError(
-                f"too little information is left for a comparison: on the common graph the debiased matrix of {name} "
-                "has no fit without a penalty, so that errors of differences are not known; nearly collinear columns "
-                "or strong noise do that: ask for releases without such columns, or with less noise"
-            )
+            return None
         fits.append(np.where(spread, each.rescale(fitted.precision), 0.0))
-    return edges, fits, errors
+    return fits
 
 
 def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> npt.NDArray[np.bool_]:

@@ -319,9 +319,11 @@ def _test_changes(
         pooled = samples if width == 1 else [Sample([s for k in own for s in samples[k].sources]) for own in blocks]
         try:
             own = together if width == 1 else lay_out_together(pooled)
-            releases = fit_releases(pooled, own)[1]
+            _, releases, is_thinner = fit_releases(pooled, own)
         except EstimationError as error:
             reason = str(error)
+            continue
+        if is_thinner:
             continue
         draws = min(n_draws, FEW_DRAWS) if len(own.pooled[0].columns) > _WIDE else n_draws
         in_time, level = order is Order.TIME, 1.0 - confidence
@@ -348,11 +350,11 @@ def _pool_sides(samples: Sequence[Sample], found: Changes, names: tuple[str, ...
     pooled = [Sample([source for k in group for source in samples[k].sources]) for group in groups]
     try:
         together = lay_out_together(pooled)
-        releases = fit_releases(pooled, together)[1]
+        _, releases, is_thinner = fit_releases(pooled, together)
     except EstimationError:
         return found
     nodes = together.nodes[0]
-    if not set(names) <= set(nodes.names):
+    if is_thinner or not set(names) <= set(nodes.names):
         return found
     places = np.array([nodes.names.index(name) for name in names], dtype=np.intp)
     estimates = estimate_releases(releases, nodes.labels, (places[found.pairs[0]], places[found.pairs[1]]))
