@@ -40,3 +40,15 @@ def test_equal_networks_are_rejected_as_often_as_stated(degrees: int | None) -> 
     assert abs(strong - 0.05) < 0.02
     assert largest < most
     assert squares < most
+
+
+def test_releases_that_have_no_dense_fit_are_compared_on_a_thinner_graph() -> None:
+    """Of nearly collinear columns under strong noise, equal networks are not found to differ."""
+    rng, world = np.random.default_rng(5), gaussian_world(np.linalg.inv(np.ones((P, P)) + np.diag([0.1, 0.4] * 6)))
+    samples = []
+    for n_rows, variance in ((150, 0.5), (250, 0.8)):
+        noise = gaussian_noise(variance).draw(rng, (n_rows, P))
+        samples.append(Sample([table_rows(world.draw(rng, n_rows) + noise, names(P), variance)]))
+    found = compare_samples(samples, 0.05, 0.95, n_draws=300)
+    assert any("fewer edges" in note for note in found.notes)
+    assert np.mean(found.differences.each[0].p_value < 0.05) < 0.1
