@@ -21,8 +21,7 @@ from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release, Shape, Statement, Subject
-from dp_bundle.trust.judging import TrustedKey, TrustPolicy
-from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.judging import Sighting, TrustedKey, TrustPolicy
 from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
 from dp_bundle.trust.store import TrustStore
 

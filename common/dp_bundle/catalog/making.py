@@ -49,8 +49,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.page.document import fill_template
 from dp_bundle.portals.learned import find_reader_package
 from dp_bundle.portals.vocabularies import describe_in, read_template
-from dp_bundle.trust.judging import Entries, UnsafeTrustAnyone
-from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.judging import Entries, Sighting, UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 

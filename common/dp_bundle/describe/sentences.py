@@ -9,7 +9,7 @@ import datetime
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
+from dp_bundle.base.quoting import and_more, counted, percent_at_most, quote, quote_name, round_up
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.guarantee import (
@@ -149,8 +149,7 @@ def describe_discovery(release: Release) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    shown = ", ".join(quote_name(name) for name in names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    return and_more([quote_name(name) for name in names], _NAMED)
 
 
 def describe_moments(moments: SecondMoments | None, columns: Sequence[Column], *, in_file: bool = False) -> list[str]:

@@ -31,8 +31,17 @@ from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_bundle.portals.learned import Spread, require_reader
-from dp_bundle.synthetic.calibration import RawColumn, correlations_of, draw_rows, root_of
-from dp_bundle.synthetic.columns import Drawn, Histogram, LevelColumn, Normal, NumberColumn
+from dp_bundle.synthetic.columns import (
+    Drawn,
+    Histogram,
+    LevelColumn,
+    Normal,
+    NumberColumn,
+    RawColumn,
+    correlations_of,
+    draw_rows,
+    root_of,
+)
 
 ENDINGS = (".parquet", ".csv")
 _KEPT = ["the distribution of each column by itself", "how strongly columns go together, two at a time"]

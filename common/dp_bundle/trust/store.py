@@ -26,8 +26,19 @@ from dp_bundle.base.errors import (
 from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import home_folder, read_own
-from dp_bundle.trust.judging import Revocation, Rotation, TrustedKey, has_passed, line_of, read_statement
-from dp_bundle.trust.seen import Memory, Remembered, Sighting, judge_release, merge_signers
+from dp_bundle.trust.judging import (
+    Memory,
+    Remembered,
+    Revocation,
+    Rotation,
+    Sighting,
+    TrustedKey,
+    has_passed,
+    judge_release,
+    line_of,
+    merge_signers,
+    read_statement,
+)
 from dp_bundle.trust.signing import PublicKey
 
 _SEEN = "seen.json"
