@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
@@ -30,11 +30,11 @@ from dp_learn.matrices.labels import align_numbers, align_square, column_labels
 from dp_learn.matrices.linalg import (
     FloatArray,
     dense,
+    diagonal_matrix,
     draw_symmetric,
     eigendecomposition,
     sandwich,
     scale_columns,
-    sparse_if_worth_it,
 )
 
 ALL = slice(None)
@@ -137,18 +137,21 @@ class ErrorTerms:
 
     def errors(self, rows: slice) -> FormErrors:
         """Return some rows of the errors of the forms."""
-        found = sum_errors(
-            [
-                *(_isserlis(x, y, rows).times(weight) for weight, x, y in self.pairs),
-                *(_fourth_order(loadings, cumulants, rows) for loadings, cumulants in self.fourth),
-                *(_one_entry(k, rows).times(weight) for weight, k in self.single),
-            ]
-        )
+        found = reduce(add, self._parts(rows))
         if not self.single:
             return found
         return replace(  # where entries are known, rounding may leave less than nothing
             found, products=np.maximum(found.products, 0.0), squares=np.maximum(found.squares, 0.0)
         )
+
+    def _parts(self, rows: slice) -> Iterator[FormErrors]:
+        """Yield some rows of the errors of each term, one after the other to save memory."""
+        for weight, x, y in self.pairs:
+            yield _isserlis(x, y, rows).times(weight)
+        for loadings, cumulants in self.fourth:
+            yield _fourth_order(loadings, cumulants, rows)
+        for weight, k in self.single:
+            yield _one_entry(k, rows).times(weight)
 
     def diagonal(self) -> FloatArray:
         """Return the variances of f_ii."""
@@ -307,14 +310,14 @@ class KnownErrors(ABC):
 
     def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
         """Return the variances of entries divided by both deviations, for rows so correlated, or not at all."""
-        c = np.eye(len(deviations)) if correlation is None else correlation
-        terms = self.terms(c, sparse_if_worth_it(np.diag(1.0 / deviations)))
-        return in_slices(len(c), lambda rows: terms.errors(rows).products)
+        c = diagonal_matrix(np.ones(self.n_features)) if correlation is None else correlation
+        terms = self.terms(c, diagonal_matrix(1.0 / deviations))
+        return in_slices(self.n_features, lambda rows: terms.errors(rows).products)
 
     def variances_of_variances(self) -> FloatArray:
         """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-        p = self.n_features
-        return self.terms(np.zeros((p, p)), np.eye(p)).diagonal()
+        unit = np.ones(self.n_features)
+        return self.terms(diagonal_matrix(0.0 * unit), diagonal_matrix(unit)).diagonal()
 
     @property
     @abstractmethod

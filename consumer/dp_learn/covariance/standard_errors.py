@@ -8,26 +8,27 @@ parts, and only the first depends on the distribution of the rows:
   rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
 
 Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
-Where noisy sums of second moments were released instead, `one_round` and `two_rounds` have the mechanism's part.
+Where noisy sums of second moments were released instead, `two_rounds` has the mechanism's part.
 
 One more pass over the rows (`moments.row_errors`) gives the sum of both parts without assuming that the rows are
 Gaussian.
 
-Variances of the entries of S^: the closed forms of `standard_errors` at B = I, without its matrix products.
+Every law of errors is a covariance operator of entries, `ErrorTerms`: Isserlis' terms of pairs of covariances, a fourth
+order, and single numbers. Rows, noisy sums in one round or two, what gaps and normal scores leave, are instances.
 
-All on the correlation scale, where the entry (i, j) is divided by sqrt(S^_ii S^_jj). With r the correlations,
-a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagonal entry has the variance
+The variances of the entries of S^ are those at B = diag(1 / sqrt(S^_ii)), on the correlation scale. With r the
+correlations, a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagonal entry has the variance
 
     ((1 + a_i) (1 + a_j) + r_ij^2) / (n - 1),
 
-of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released sum adds is in `one_round` and
+of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released sum adds is in
 `two_rounds`.
 
 The errors of entries that should be zero, on that scale, and the penalties that they call for, are from these.
 
-Sums of variances over all pairs of columns, at a model Theta, need no p-by-p forms, and of a sparse Theta sparse
-products alone. At B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that
-c_ii = 1, N = B diag(v) B' and sums over i < j,
+Sums of variances over all pairs of columns, at a model Theta, need of a sparse Theta sparse products alone. At
+B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that c_ii = 1, N = B diag(v) B'
+and sums over i < j,
 
     sum (c_ii n_jj + c_jj n_ii) = (p - 1) tr N,      sum 2 c_ij n_ij = <C, N> - tr N,
     sum n_ii n_jj = ((tr N)^2 - sum n_ii^2) / 2,     sum n_ij^2 = (|N|^2 - sum n_ii^2) / 2,

@@ -59,6 +59,16 @@ def sparse_if_worth_it(matrix: FloatArray) -> Any:
     return csr_array(matrix)
 
 
+def diagonal_matrix(values: FloatArray) -> Any:
+    """Return a diagonal matrix, a sparse one if products are faster so."""
+    if len(values) < WORTH_SPARSE:
+        return np.diag(values)
+    from scipy.sparse import csr_array
+
+    places = np.arange(len(values))
+    return csr_array((values, (places, places)))
+
+
 def dense(matrix: Any) -> FloatArray:
     """Return a matrix, sparse or not, as an array."""
     array: FloatArray = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()

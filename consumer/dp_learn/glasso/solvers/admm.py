@@ -18,20 +18,17 @@ whole path of such problems, and compiling them a minute. A column is a node of 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from dp_learn.glasso.problem import Problem, Status
-from dp_learn.glasso.solvers.answers import Answer, Incumbent, Start
+from dp_learn.glasso.solvers.answers import Answer, Halves, Incumbent, Start
 from dp_learn.matrices.linalg import (
     FloatArray,
     balancing_factor,
     is_positive_definite,
 )
-
-if TYPE_CHECKING:
-    from dp_learn.glasso.joint_problem import JointIncumbent, JointProblem
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
@@ -57,8 +54,8 @@ def solve_admm(form: Problem, start: Start, *, gap: float, max_iter: int) -> Ans
 
 
 def improve(
-    problem: Problem | JointProblem,
-    best: Incumbent | JointIncumbent,
+    problem: Any,
+    best: Halves,
     start: Start,
     *,
     gap: float,
@@ -69,7 +66,8 @@ def improve(
     """Improve a certified pair until its gap is reached or no solution exists; return the iterations, and the end.
 
     It needs no feasible start: in every step ``S + rho U`` is dual feasible, and positive definite before long if there
-    is a solution. With `feasible_only` the search ends at the first matrix that is both. A few more iterations may
+    is a solution. A problem of several periods has the members of `Problem` that are used here, on entries in place of
+    matrices. With `feasible_only` the search ends at the first matrix that is both. A few more iterations may
     bring the gap as `close`.
     """
     anderson, now, s = problem.accelerate(), problem, problem.entries

@@ -62,6 +62,10 @@ class Halves:
         """The bound on the error of `value`, rounding included."""
         return self.value - self.dual_value + self._rounding
 
+    def offer(self, theta: FloatArray, w: FloatArray) -> None:
+        """Offer both halves, as an iteration has them."""
+        raise NotImplementedError
+
 
 class Incumbent(Halves):
     """The certified pair of one problem; its dual value is ``logdet w + p``."""

@@ -68,8 +68,7 @@ def errors_of_two_rows(law: Law) -> FormErrors:
 
 def assert_same(first: FormErrors, second: FormErrors, rtol: float = 1e-12) -> None:
     """Compare all three matrices."""
-    for name in ("products", "crossed", "squares"):
-        found, expected = getattr(first, name), getattr(second, name)
+    for found, expected in zip(vars(first).values(), vars(second).values(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
 

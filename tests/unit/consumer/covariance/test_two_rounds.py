@@ -111,9 +111,8 @@ def test_two_rounds_and_their_law_are_those_of_generalised_least_squares() -> No
             brute_force_errors(rounds, forms),
         )
         size = np.sqrt(expected.products * expected.squares)
-        for name in ("products", "crossed", "squares"):
-            found, wanted = getattr(stated, name) / size, getattr(expected, name) / size
-            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+        found, wanted = (np.array([*vars(each).values()]) / size for each in (stated, expected))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
 def test_kurtosis_scales_the_sampling_error_alone() -> None:

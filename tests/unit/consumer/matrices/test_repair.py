@@ -37,6 +37,12 @@ def test_max_norm_distance_is_proven(p: int, fix_diagonal: bool) -> None:
     assert found.lower_bound <= early.distance
 
 
+def test_a_strong_factor_does_not_keep_bounds_apart() -> None:
+    """Steps in single precision, which lose small eigenvalues beside a large one, end where it matters."""
+    found = nearest_psd_max_norm(1e-3 * indefinite(160, seed=1) + 1.0, rtol=0.05)
+    assert found.n_iter < 100
+
+
 def test_repairs_are_what_their_names_say() -> None:
     """Clipping removes the negative eigenvalues and nothing else; shrinkage scales all covariances by one factor."""
     s, off = indefinite(10, seed=3), ~np.eye(10, dtype=bool)

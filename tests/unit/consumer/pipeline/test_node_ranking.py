@@ -243,10 +243,8 @@ def test_sums_over_edges() -> None:
 
 def test_paths_of_a_small_graph() -> None:
     """On a path of four nodes and one apart, the inner ones lie between two pairs each."""
-    weights = np.zeros((5, 5))
-    for first, second, weight in ((0, 1, 0.5), (1, 2, -0.25), (2, 3, 1.0)):
-        weights[first, second] = weights[second, first] = weight
-    betweenness, closeness = measure_paths(weights)
+    weights = np.diag([0.5, -0.25, 1.0, 0.0], 1)
+    betweenness, closeness = measure_paths(weights + weights.T)
 
     np.testing.assert_allclose(betweenness, [0.0, 2.0, 2.0, 0.0, 0.0])
     distances = np.array([2 + 6 + 7, 2 + 4 + 5, 6 + 4 + 1, 7 + 5 + 1])
