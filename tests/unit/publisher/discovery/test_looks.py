@@ -49,8 +49,6 @@ def test_declared_words_for_gaps_are_gaps() -> None:
 @pytest.mark.parametrize(
     ("look", "decimal", "cells", "values"),
     [
-        (Look.WHOLE, "", ["1", " 2.5 ", "", "NA", "x", "y"], [1.0, 2.5, None, None, None, None]),
-        (Look.WHOLE, ",", ["1,5", "2", "x"], [1.5, 2.0, None]),
         (
             Look.WHOLE,
             ".",
