@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
 Lines: TypeAlias = Callable[[Collection[int]], dict[int, int]]
 _TEXTS = (".txt", ".dat", ".data")
-_NO_ENTRY = "[table] in the policy and --header do not"
+_NO_ENTRY = ", so [table] in the policy and --header do not apply: remove them"
 _ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
@@ -334,8 +334,8 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
         sheet, apply = Sheet(path, dialect), ("header", "decimal", "missing_values")
         table = replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
     if dialect.model_dump(exclude_defaults=True).keys() - {*apply}:
-        which = f"of [table] in the policy and --header, {', '.join(apply)} alone" if apply else _NO_ENTRY
-        raise SchemaError(f"{path} is not a text file, so {which} apply: remove {'others' if apply else 'them'}")
+        only = f": of [table] in the policy and --header, give {', '.join(apply)} alone" if apply else _NO_ENTRY
+        raise SchemaError(f"{path} is not a text file{only}")
     return table
 
 
