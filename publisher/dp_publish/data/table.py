@@ -157,13 +157,14 @@ class Table:
             batches = self.batches(names, rows)
         else:
             batches = self.stored.read(names, rows, start, stop)
-        for batch in batches:
-            try:
-                typed = self.cells.read(batch, kinds)
-            except UnfitError as error:
-                raise self._placed([(start + place, name, said) for place, name, said in error.faults]) from None
-            yield kept_rows(typed, self.keep, start)
-            start += batch.num_rows
+        with schema_errors():
+            for batch in batches:
+                try:
+                    typed = self.cells.read(batch, kinds)
+                except UnfitError as error:
+                    raise self._placed([(start + place, name, said) for place, name, said in error.faults]) from None
+                yield kept_rows(typed, self.keep, start)
+                start += batch.num_rows
         if stop not in (None, start):
             raise table_changed()
 
@@ -402,13 +403,9 @@ def _in_memory(table: pa.Table) -> Table:
 def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] = frozenset()) -> Table:
     _require_distinct(schema.names)
 
-    def read(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with schema_errors():
-            yield from stored.read_pieces(range(len(stored.sizes)), names, rows)
-
     booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
     types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
-    return Table(types, read, booleans=booleans, stored=stored)
+    return Table(types, partial(stored.read_pieces, range(len(stored.sizes))), booleans=booleans, stored=stored)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
