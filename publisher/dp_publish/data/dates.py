@@ -189,15 +189,17 @@ def seconds(values: pa.Array) -> pa.Array:
     return pc.multiply(pc.multiply(pc.cast(counted, pa.float64(), safe=False), 10**6 / _PER_SECOND[unit]), 1e-6)
 
 
-def is_iso(words: Sequence[str]) -> bool:
-    """Return True for dates and times that need no format."""
-    return _fits(words, "")
+def fit(words: Sequence[str], form: str = "") -> bool:
+    """Return True for words that are all dates or times of a format, or that need none."""
+    if not words or (form and re.match(_compiled(form)[0], words[0]) is None):
+        return False
+    return bool(pc.all(read_moments(pa.array(words, pa.string()), form).fits).as_py())
 
 
 def fitting_formats(words: Sequence[str]) -> list[str]:
     """Return the usual formats that all words fit; times of the day fit one without a date."""
     with_times = (day + time for day in _DAYS for time in ("", *(f"{a}{b}" for a in " T" for b in _TIMES)))
-    return [form for form in (*with_times, *_TIMES) if _fits(words, form)]
+    return [form for form in (*with_times, *_TIMES) if fit(words, form)]
 
 
 def advise_format(words: Sequence[str], *, with_date: bool = False) -> str | None:
@@ -211,16 +213,10 @@ def advise_format(words: Sequence[str], *, with_date: bool = False) -> str | Non
 
 def describe_dates(words: Sequence[str]) -> str | None:
     """Return what is wrong with dates or times in a column of numbers, and what to do; None of what are none."""
-    in_iso = is_iso(words)
+    in_iso = fit(words)
     advice = None if in_iso else advise_format(words)
     if not (in_iso or advice):
         return None
     kind = "time" if ":" in words[0] else "date"
     given = f" and {advice}" if advice else ""
     return f'is a {kind}: {BY_POLICY}give its column kind = "{kind}"{given}, or {LEAVE_OUT}'
-
-
-def _fits(words: Sequence[str], form: str) -> bool:
-    if not words or (form and re.match(_compiled(form)[0], words[0]) is None):
-        return False
-    return bool(pc.all(read_moments(pa.array(words, pa.string()), form).fits).as_py())

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
 Lines: TypeAlias = Callable[[Collection[int]], dict[int, int]]
 _TEXTS = (".txt", ".dat", ".data")
-_NO_ENTRY = "[table] in the policy and --header do not"
+_NO_ENTRY = ", so [table] in the policy and --header do not apply: remove them"
 _ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
@@ -158,13 +158,14 @@ class Table:
             batches = self.batches(names, rows)
         else:
             batches = self.stored.read(names, rows, start, stop)
-        for batch in batches:
-            try:
-                typed = self.cells.read(batch, kinds)
-            except UnfitError as error:
-                raise self._placed([(start + place, name, said) for place, name, said in error.faults]) from None
-            yield kept_rows(typed, self.keep, start)
-            start += batch.num_rows
+        with schema_errors():
+            for batch in batches:
+                try:
+                    typed = self.cells.read(batch, kinds)
+                except UnfitError as error:
+                    raise self._placed([(start + place, name, said) for place, name, said in error.faults]) from None
+                yield kept_rows(typed, self.keep, start)
+                start += batch.num_rows
         if stop not in (None, start):
             raise table_changed()
 
@@ -335,8 +336,8 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
         sheet, apply = Sheet(path, dialect), ("header", "decimal", "missing_values")
         table = replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
     if dialect.model_dump(exclude_defaults=True).keys() - {*apply}:
-        which = f"of [table] in the policy and --header, {', '.join(apply)} alone" if apply else _NO_ENTRY
-        raise SchemaError(f"{path} is not a text file, so {which} apply: remove {'others' if apply else 'them'}")
+        only = f": of [table] in the policy and --header, give {', '.join(apply)} alone" if apply else _NO_ENTRY
+        raise SchemaError(f"{path} is not a text file{only}")
     return table
 
 
@@ -403,13 +404,9 @@ def _in_memory(table: pa.Table) -> Table:
 def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] = frozenset()) -> Table:
     _require_distinct(schema.names)
 
-    def read(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with schema_errors():
-            yield from stored.read_pieces(range(len(stored.sizes)), names, rows)
-
     booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
     types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
-    return Table(types, read, booleans=booleans, stored=stored)
+    return Table(types, partial(stored.read_pieces, range(len(stored.sizes))), booleans=booleans, stored=stored)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -30,7 +30,7 @@ from dp_publish.data.cells import (
     read_words,
     without_point,
 )
-from dp_publish.data.dates import advise_format, describe_dates, is_iso, read_moments
+from dp_publish.data.dates import advise_format, describe_dates, fit, read_moments
 from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
 from dp_publish.data.row_ranges import table_changed
 
@@ -183,9 +183,9 @@ def _fault_of_source(source: Source, others: pa.Array) -> str:
     looks = f"does not fit the format {form}" if form else f"is no {kind.looks}"
     advice = advise_format(first, with_date=kind.name == "date")
     remedy = f"correct it in the data, or {_LEAVE_COLUMN_OUT}"
-    if form and is_iso(first):
+    if form and fit(first):
         remedy = f"leave format out{IN_POLICY}, as the first rows are each a {kind.looks}"
-    elif advice and not is_iso(first):
+    elif advice and not fit(first):
         remedy = f"{_IN_SECTION}give {advice}, or {LEAVE_OUT}"
     return f"{looks}: {remedy}"
 

@@ -192,7 +192,6 @@ WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
     "european.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";", decimal=","),
     "quoted.csv": lambda frame, path: frame.to_csv(path, index=False, decimal=",", quoting=1),
     "pipe.csv": lambda frame, path: frame.to_csv(path, index=False, sep="|"),
-    "mark.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-8-sig"),
     "windows.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="cp1252", lineterminator="\r\n"),
     "unmarked.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-16-le"),
     "packed.TSV.bz2": lambda frame, path: frame.to_csv(path, index=False, sep="\t", compression="bz2"),
