@@ -36,6 +36,7 @@ from dp_publish.discovery.looks import (
     LOOKS,
     NUMBERS,
     WITH_COMMA,
+    WITH_POINT,
     Look,
     best_look,
     count_looks,
@@ -218,7 +219,7 @@ class Counted:
     @property
     def tells_mark(self) -> bool:
         """True if the counts tell whether a comma or a point is the decimal mark."""
-        return abs(self.sum(WITH_COMMA)[0] - self.noisy[Look.POINT]) > 2 * _CLEAR * self.sigma
+        return abs(self.sum(WITH_COMMA)[0] - self.sum(WITH_POINT)[0]) > 2 * _CLEAR * self.sigma
 
     def stands_out(self, number: int, sigma: float) -> bool:
         """Return True for a noisy number of cells that is surely not zero, and worth a column."""

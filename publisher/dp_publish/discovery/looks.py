@@ -38,6 +38,7 @@ class Look(enum.Enum):
     TRUTH = "truth value"
     CODE = "code"  # digits that begin with a zero, such as a postal code
     WHOLE = "whole number"
+    WHOLE_POINT = "whole number with a point and zeros"  # as programs write whole numbers of a column with gaps
     GROUPED_POINT = "number with a point that may separate thousands or decimals"
     POINT = "number"
     GROUPED = "number with separated thousands"
@@ -62,6 +63,7 @@ _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _PATTERNS = {
     Look.CODE: r"^0\d+$",
     Look.WHOLE: r"^[+-]?\d+$",
+    Look.WHOLE_POINT: r"^[+-]?\d+\.00?$",
     Look.GROUPED_POINT: r"^[+-]?[1-9]\d{0,2}\.\d{3}$",
     Look.POINT: rf"^(?:{POINT}|{INFINITE})$",
     Look.GROUPED: f"^{GROUPED['.']}$",
@@ -79,9 +81,10 @@ _PATTERNS = {
 LOOKS = tuple(Look)
 FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
-NUMBERS = (Look.WHOLE, Look.GROUPED_POINT, Look.POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
+WITH_POINT = (Look.POINT, Look.WHOLE_POINT)
+NUMBERS = (Look.WHOLE, *WITH_POINT, Look.GROUPED_POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
 _STANDS_OUT = 1.5  # standard deviations of the noise on a count
-FRACTIONS = tuple(look for look in NUMBERS if look is not Look.WHOLE)  # what may be one
+FRACTIONS = tuple(look for look in NUMBERS if look not in (Look.WHOLE, Look.WHOLE_POINT))  # what may be one
 
 
 def count_looks(words: pa.Array, missing: tuple[str, ...]) -> NDArray[np.int64]:
@@ -145,7 +148,7 @@ def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
     """Return the looks whose cells have a value in a column of a look that is no word."""
     if look in NUMBERS:
-        of_decimal = WITH_COMMA if decimal == "," else (Look.POINT,)
+        of_decimal = WITH_COMMA if decimal == "," else WITH_POINT
         return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
     alike = {Look.DATE: Look.TIME, Look.TIME: Look.DATE, Look.DAY_FIRST: Look.SLASHED, Look.MONTH_FIRST: Look.SLASHED}
     return (look, alike[look]) if look in alike else (look,)
@@ -156,7 +159,10 @@ def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str
 
     Numbers like 1,234 and 1.234 are no evidence for either, unless thousands are `grouped` by commas where they are.
     """
-    points = sum(each[Look.POINT] + (each[Look.GROUPED] + each[Look.GROUPED_POINT]) * grouped for each in noisy)
+    points = sum(
+        each[Look.POINT] + each[Look.WHOLE_POINT] + (each[Look.GROUPED] + each[Look.GROUPED_POINT]) * grouped
+        for each in noisy
+    )
     return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
 
 
