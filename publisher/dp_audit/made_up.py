@@ -73,6 +73,12 @@ class RawCell:
         """The number of states."""
         return len(self.values)
 
+    @property
+    def filled(self) -> "RawCell":
+        """The same cell without gaps, if rows with one are left out."""
+        n = int(np.count_nonzero(~np.isnan(self.numbers))) if self.drops_rows else self.n_states
+        return replace(self, values=self.values[:n], numbers=self.numbers[:n])
+
     def published_as(self, columns: Sequence[Column], source: Source | None, *, gaps_stay: bool = False) -> Floats:
         """Return the numbers of shape (n_states, n_columns) that a manifest says the states are published as.
 

@@ -117,16 +117,17 @@ def audit_planned_release(
     cells, declared, unit = raw_cells(prepared), _is_declared(prepared), policy.privacy.entity
     if moments:
         tell(mechanism)
-    attack = attack_moments if moments else attack_rows
+    filled = [cell.filled for cell in cells]
+    attack, own = (attack_moments, filled) if moments else (attack_rows, cells)
     try:
-        found = attack(policy, cells, press, n_canaries, confidence, declared=declared)
+        found = attack(policy, own, press, n_canaries, confidence, declared=declared)
     except (DpGraphError, ValidationError) as error:
         if isinstance(error, PolicyError | ParameterError):
             raise
         found = Attacked(0, 0.0, 0.0, [_not_published(error)], None)
     checks = [*found.checks, *([] if found.published is None else [_check_books(policy, found.published)])]
     if unit is not None and unit.max_rows <= _LARGEST_CROWD and policy.privacy.neighbours.n_rows_public:
-        checks.append(_check_entities(press, policy, cells, unit.max_rows))
+        checks.append(_check_entities(press, policy, filled, unit.max_rows))
     figures = found.stated_mu, found.mu_lower, confidence, found.n_coins
     return AuditReport(policy.privacy.unit_name, *figures, tuple(checks), mechanism)
 
@@ -172,7 +173,7 @@ def _check_books(policy: Policy, published: Published) -> Check:
     off = abs((datetime.datetime.fromisoformat(release.lineage.created) - published.begun).total_seconds())
     if off > _SLOW:
         faults.append(f"the stated time is {off:.0f} seconds from that at which publishing began")
-    detail = f"noise amounts to mu = {published.mu:.4g}, stated and booked as no less, and asked for as no less"
+    detail = f"the noise costs mu = {published.mu:.4g}, and no less is asked for, stated and booked"
     return make_check("books", faults, detail)
 
 

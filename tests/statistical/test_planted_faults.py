@@ -65,7 +65,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "rows": (ROWS, {"mu": 1.0}),
     "all gaps": ("x", {"mu": 1.0}),
     "cells": ("x i z", {"mu": 2.0, "unit": "cell"}),
-    "entities": (ROWS, {"mu": 1.0, "unit": FOUR_ROWS}),
+    "entities": ("x i z", {"mu": 1.0, "unit": FOUR_ROWS}),
     "a point": ("heavy y", {"epsilon": 1.0, "delta": 1e-6}),
     "a large rho": (ROWS, {"rho": 100.0}),
     "changes": ("cases town", {"mu": 1.0, "unit": "change"}),
@@ -85,7 +85,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "eigenvectors": (MATRIX, _covariance("eigenvectors", epsilon=4.0)),
     "two rounds": ("v w y", _covariance("two-round")),
     "two rounds of mixed columns": (CODED, _covariance("two-round")),
-    "two rounds of entities": ("v w y", _covariance("two-round", FOUR_ROWS)),
+    "two rounds of entities": ("v w z", _covariance("two-round", FOUR_ROWS)),
     "scores": ("v w y", {"scale": "scores", "mu": 1.0}),
     "scores of mixed columns": ("pay grade town", {"scale": "scores", "mu": 1.0}),
 }
