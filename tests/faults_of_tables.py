@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dp_audit import books
 from dp_bundle.data.rows import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
@@ -191,7 +190,7 @@ def _delta_with_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     def delta(mu: float, epsilon: float) -> float:
         return honest(mu, epsilon) / (1 + math.exp(epsilon))
 
-    for module in (conversions, curve, books, calibration):
+    for module in (conversions, curve, calibration):
         if hasattr(module, "delta_for_epsilon"):
             patch.setattr(module, "delta_for_epsilon", delta)
 

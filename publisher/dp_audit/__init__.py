@@ -1,6 +1,6 @@
-"""A release attacked before it is made: made-up rows are published, and what a reader finds is judged.
+"""A release attacked before it is made: made-up tables are published, and what a reader finds is judged.
 
-`audit_rows` and `audit_covariance` publish made-up tables by the function that they are given, and judge the bundles by
-what the policy asked for. No value of a private table is read, and nothing is spent: no module here can reach a ledger.
-An audit refutes a claim, and never proves one.
+`planned_release.audit_planned_release` publishes them by the function that it is given, and judges the bundles by what
+they state and what the policy asked for. No value of a private table is read, and nothing is spent: no module here can
+reach a ledger. An audit refutes a claim, and never proves one.
 """

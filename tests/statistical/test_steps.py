@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from tests.statistical.transcripts import faults_of_steps, log_ratio, record, replay, two_rounds, worst_neighbours
 
-from dp_audit.report import check_guesses
+from dp_audit.judging import Guesses, judge_guesses
 from dp_publish.sampling.keystream import insecure_keystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -94,7 +94,7 @@ def test_attacks_come_near_the_stated_mu_and_not_above(p: int, n_attacks: int) -
             log_ratio(each, replay(mechanism, other, each)[0]) for each, (_, other) in zip(turns, tables, strict=True)
         ]
         correct.append(int(np.count_nonzero(np.array(ratios) > 0)))
-        bound, check = check_guesses(correct[-1], n, 1.0, 1e-4)
+        bound, check = judge_guesses([Guesses("", correct[-1], n, 1.0)], 1e-4)
         assert check.passed
         assert bound < 1.0
 

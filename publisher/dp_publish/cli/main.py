@@ -395,7 +395,7 @@ def desk_command(
     "--canaries",
     applies=ALWAYS,
     type=int,
-    help="Number of made-up rows of each kind; by default enough for a tight bound.",
+    help="Number of coins to guess, for rows or releases; by default enough for a tight bound.",
 )
 @option(
     "--confidence",
@@ -416,7 +416,7 @@ def audit_command(
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Attack the noise that DATA would get, and compare the privacy loss that this proves with the stated one.
+    """Attack what would be published of DATA, and compare the privacy loss that this proves with the stated one.
 
     Made-up rows take the place of DATA, of which only column names and types are read; nothing is spent.
 
@@ -424,13 +424,13 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_audit.planned_release import audit_planned_release
-    from dp_audit.report import audit_document, describe_audit, describe_failures
+    from dp_audit.planned_release import audit_document, audit_planned_release, describe_audit, describe_failures
+    from dp_publish.forecast.choosing import choose_release
     from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
-    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
+    policy, _ = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy))
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
     )

@@ -1,7 +1,6 @@
 """The audit's report, its statistics against independent computations, and the command."""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,16 +11,16 @@ import pytest
 from scipy import stats
 from tests.conftest import Run
 
-from dp_audit.black_box import epsilon_bound
-from dp_audit.hypothesis_tests import (
+from dp_audit.judging import (
+    Guesses,
     cdf_excess,
     correlated_signs,
     guessed_mu,
+    judge_guesses,
     judge_noise,
     law_of,
     low_bits_p_value,
     n_repeats,
-    sample_excess,
 )
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.data.missing import RowReport
@@ -32,17 +31,17 @@ from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounde
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 
-def test_bounds_are_those_of_clopper_and_pearson() -> None:
-    """Mu is twice the normal quantile of scipy's exact bound on the chance, and epsilon follows from those of two."""
-
-    def interval(k: int, n: int, alpha: float, side: str) -> float:
-        found = stats.binomtest(k, n, alternative=side).proportion_ci(1 - alpha, method="exact")
-        return float(found.low if side == "greater" else found.high)
-
-    assert guessed_mu(7000, 10000, 0.01) == pytest.approx(2 * stats.norm.ppf(interval(7000, 10000, 0.01, "greater")))
+def test_guesses_are_judged_by_what_chance_allows() -> None:
+    """Mu is twice the normal quantile of scipy's exact bound; a share above what is stated passes as far as chance."""
+    exact = stats.binomtest(7000, 10000, alternative="greater").proportion_ci(0.99, method="exact").low
+    assert guessed_mu(7000, 10000, 0.01) == pytest.approx(2 * stats.norm.ppf(exact))
     assert guessed_mu(4000, 10000, 0.01) == guessed_mu(0, 10000, 0.01) == 0.0
-    least, most = interval(1000, 1000, 5e-4, "greater"), interval(0, 1000, 5e-4, "less")
-    assert epsilon_bound([np.zeros(2000), np.ones(2000)], 0.1, 1e-3) == pytest.approx(math.log((least - 0.1) / most))
+
+    limit = int(stats.binom.ppf(0.99, 1000, stats.norm.cdf(0.5)))
+    (_, sound), (_, false) = (judge_guesses([Guesses("", limit + more, 1000, 1.0)], 0.01) for more in (0, 1))
+    assert (sound.passed, false.passed) == (True, False)
+    assert "72.5% of 1,000" in sound.detail
+    assert "up to 72.5% is chance at the 69.1% stated" in sound.detail
 
 
 @pytest.mark.parametrize("sigma", [0.3, 3.0, 300.0, 5000.0])
@@ -58,7 +57,6 @@ def test_laws_and_variances_are_told_from_wrong_ones(sigma: float) -> None:
     assert "times the variance stated" in judge_noise([narrow], law_of(rounded), 1e-3)[1]
     assert cdf_excess(narrow, law_of(rounded).cdf, 1e-3) > 1
     assert (cdf_excess(one, law_of(rounded).cdf, 1e-3) > 1) == (sigma < 1)
-    assert sample_excess(other, narrow, 1e-3) > 1 > sample_excess(other[::2], other[1::2], 1e-3)
 
 
 def test_too_little_noise_for_an_approximation_is_no_evidence() -> None:
@@ -78,7 +76,7 @@ def test_low_bits_that_follow_the_raw_ones_are_seen() -> None:
 
 def test_repeats_and_correlations_are_seen_at_any_distance() -> None:
     """A stretch of 200 signs that occurs again is found, and so are equal columns and slowly changing ones."""
-    signs = np.random.default_rng(3).choice(np.array([-1, 1], dtype=np.int8), (20_000, 3))
+    signs = np.random.default_rng(3).choice(np.array([-1.0, 1.0]), (20_000, 3))
     assert n_repeats(list(signs.T)) == 0
     assert correlated_signs(signs, 1e-3)[0] < 1
     again = signs.copy()
@@ -88,7 +86,7 @@ def test_repeats_and_correlations_are_seen_at_any_distance() -> None:
     equal[::4, 2] = equal[::4, 0]
     assert correlated_signs(equal, 1e-3)[0] > 1
     assert correlated_signs(equal, 1e-3)[1] == "2 columns apart"
-    slow = np.sign(signs[1:].astype(float) + 0.5 * signs[:-1]).astype(np.int8)
+    slow = np.sign(signs[1:] + 0.5 * signs[:-1])
     slow[1:][::3] = slow[:-1][::3]
     assert correlated_signs(slow, 1e-3)[1] == "1 row apart"
 
@@ -104,7 +102,7 @@ def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
     assert document["passed"]
     assert document["stated_mu"] == pytest.approx(1)
     assert 0.5 < document["mu_lower"] < 1
-    names = ["attack", "bounds", "grid", "noise", "independence", "books"]
+    names = ["attack", "columns", "grid", "noise", "independence", "books"]
     assert [check["name"] for check in document["checks"]] == names
     assert Ledger().entries(None) == []
 
