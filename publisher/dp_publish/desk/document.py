@@ -145,7 +145,10 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
     _change_privacy(form, by_unit=isinstance(_at(tomllib.loads(text), ("privacy", "budget_mu")), dict))
     for number, name in enumerate(columns):
         _change_column(form, number, ("columns", name))
-    return _put(text, form.changes) if form.changes else text, form.mistakes
+
+    order: dict[Place, int] = {("columns", name): number for number, name in enumerate(columns)}
+    in_order = sorted(form.changes.items(), key=lambda change: order.get(change[0][:2], -1))
+    return _put(text, dict(in_order)) if in_order else text, form.mistakes
 
 
 def _typed(now: str, before: str) -> str:
