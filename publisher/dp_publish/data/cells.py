@@ -298,10 +298,10 @@ def fault_of(word: str, written: Written) -> str:
         return (Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL).said
     for sign in SIGNS:
         if any(_number_of(bare, Written(mark, signs=(sign,))) is not None for mark in ".,"):
-            return (
-                f'has the sign {sign}: {BY_POLICY}set unit = "{sign}" for its column if its numbers are in that, '
-                "or remove the sign"
+            unit = Phrase(
+                f'in the policy, set unit = "{sign}" for its column', f"give {sign} as its “Unit of measurement”"
             )
+            return f"has the sign {sign}: {unit} if its numbers are in that, or remove the sign"
     return (Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).said
 
 

@@ -145,7 +145,10 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
     _change_privacy(form, by_unit=isinstance(_at(tomllib.loads(text), ("privacy", "budget_mu")), dict))
     for number, name in enumerate(columns):
         _change_column(form, number, ("columns", name))
-    return _put(text, form.changes) if form.changes else text, form.mistakes
+
+    order: dict[Place, int] = {("columns", name): number for number, name in enumerate(columns)}
+    in_order = sorted(form.changes.items(), key=lambda change: order.get(change[0][:2], -1))
+    return _put(text, dict(in_order)) if in_order else text, form.mistakes
 
 
 def _typed(now: str, before: str) -> str:
@@ -165,8 +168,11 @@ def _change_privacy(form: _Form, *, by_unit: bool) -> None:
                 "max_rows": form.read("privacy-max_rows", _whole),
             }
         form.change(("privacy", "unit"), unit, *of_unit)
-    if form.differs("privacy-release", "privacy-scale") and form.now["privacy-release"] != "covariance":
-        form.clear(("privacy",), _OF_MOMENTS)
+    if form.differs("privacy-release", "privacy-scale"):
+        if form.now["privacy-release"] != "covariance":
+            form.clear(("privacy",), _OF_MOMENTS)
+        elif not form.now["privacy-scale"]:  # which may have been all that said so
+            form.change(("privacy", "release"), "covariance")
     if ("privacy", "mu") in form.changes:
         form.clear(("privacy",), [name for name in (*STRENGTHS, "delta") if name != "mu"])
     if form.differs("privacy-budget_mu") or _account(form.before) != _account(form.now):
@@ -192,9 +198,9 @@ def _change_column(form: _Form, number: int, section: Place) -> None:
             form.change((*section, entry), levels if entry == wanted else None, words)
 
     if form.differs(of_kind, public, low, high):
-        ends = [form.now[each] for each in (low, high)]
-        has_none = kind is not None and (kind.levels is not None or (not is_date and any(map(_is_date, ends))))
-        if form.now[public] != "public" or (has_none and form.differs(of_kind)):
+        has_levels = kind is not None and kind.levels is not None
+        of_dates = not is_date and any(_is_date(form.now[each]) for each in (low, high))
+        if form.now[public] != "public" or (form.differs(of_kind) and (has_levels or of_dates)):
             form.change((*section, "bounds"), None)
         else:
             bounds = [form.read(each, _date if is_date else _number) for each in (low, high)]

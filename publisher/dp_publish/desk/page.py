@@ -134,11 +134,6 @@ def work_state(work: Work | None, session: Session) -> dict[str, Any]:
     of = work.step.get("of") or (session.desk.opened.n_rows if "rows" in work.step else None)
     shown = session.page_of(work.what) if code == 0 else None
     said = [line for line in work.told if not work.cancelled or line.startswith(("error:", "note:"))]
-    if work.what == "publish" and code == 0 and shown is None:
-        label = session.asked.bundle.with_name(f"{session.asked.name}.bundle.html")
-        if label.is_file():
-            session.show("publish", label)
-            shown = session.page_of("publish")
     return {
         "running": code is None,
         "published": work.what == "publish" and code == 0,

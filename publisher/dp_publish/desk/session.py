@@ -153,6 +153,7 @@ class Session:
         if fields.get("confirmed") != self.key_of(answer):
             raise PolicyError("nothing was published, as the form says something else than was asked: look at it again")
         self.save(fields)
+        self.show("publish", self.asked.files[-1])
         insists = ["--anyway"] if fields.get("anyway") else []
         ledger = ["--ledger", self.asked.ledger] if self.asked.ledger else []
         options = ["--policy", str(self._copy(answer)), "--key", self.asked.key, *ledger, "--progress", "lines"]
@@ -196,7 +197,7 @@ class Session:
 
     def close(self) -> None:
         """End what is being done, and forget all."""
-        if self.work is not None and self.work.is_running:
+        if self.work is not None and self.is_working:
             self.work.cancel()
             self.work.wait()
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -263,8 +264,8 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """How long it has been at it."""
-        return time.monotonic() - self.began
+        """How long it has been at it, or was."""
+        return (self.ended or time.monotonic()) - self.began
 
     @property
     def is_running(self) -> bool:

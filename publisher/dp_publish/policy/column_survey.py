@@ -46,7 +46,7 @@ _PER_DAY = {"date": 1, "time": 86_400}  # kinds of dates
 _LEAVE_EACH_OUT = Phrase(
     "set drop = true for each in the policy (`dp-publish policy DATA` writes one)", "leave each out"
 )
-_LEAVE_ONE_OUT = Phrase("Set drop = true in the policy to leave one out", "Leave one out")
+_LEAVE_ONE_OUT = Phrase("Set drop = true in the policy to leave one out", "Leave out what is one")
 _SAY_WHOSE = Phrase('unit = { entity = "...", max_rows = ... }', "say above whose rows they are")
 _COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing"
 COSTLY = Phrase(f"{_COSTLY}: set drop = true in the policy", f"{_COSTLY}: leave it out")
