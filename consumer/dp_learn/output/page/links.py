@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -139,7 +139,10 @@ def plain_table(name: str, caption: str, table: Columns, file: str) -> PageTable
 
 
 class Interval(NamedTuple):
-    """One link of a forest: its ends, its numbers in words, and where these are, in percent of the width."""
+    """One link of a forest: its ends, its numbers in words, and where these are, in percent of the width.
+
+    An estimate that the table has no number for has no place either.
+    """
 
     ends: str
     words: str
@@ -148,8 +151,8 @@ class Interval(NamedTuple):
     colour: str
     low: float
     high: float
-    value: float
-    fitted: float
+    value: float | None
+    fitted: float | None
 
 
 @dataclass(frozen=True)
@@ -175,15 +178,17 @@ def find_forest(graph: GraphEstimate, at_least: float) -> Forest | None:
     least, largest = min(float(np.nanmin(numbers)), 0.0), max(float(np.nanmax(numbers)), 0.0)
     margin = _MARGIN * (largest - least)
 
-    def percent(value: float) -> float:
-        return round(100.0 * (value - least + margin) / (largest - least + 2.0 * margin), 2)
+    def percent(value: float) -> Any:
+        place = round(100.0 * (value - least + margin) / (largest - least + 2.0 * margin), 2)
+        return None if math.isnan(place) else place
 
     rows = []
     for place, own in zip(known.tolist(), numbers.T.tolist(), strict=True):
         low, high, value, fitted = (number(each, "+.3f") for each in own)
         ends = " – ".join(figure_text(edges[end][place], _LONGEST_NAME) for end in ("source", "target"))
         colour, q_value = "positive" if own[2] > 0.0 else "negative", f"{edges['q_value'][place]:.2g}"
-        rows.append(Interval(ends, f"{value} ({low} to {high})", fitted, q_value, colour, *map(percent, own)))
+        words = f"({low} to {high})" if math.isnan(own[2]) else f"{value} ({low} to {high})"
+        rows.append(Interval(ends, words, fitted, q_value, colour, *map(percent, own)))
     ticks = [(percent(tick), f"{tick:g}".replace("-", MINUS)) for tick in _TICKS if least <= tick <= largest]
     n_sure = int(np.count_nonzero((numbers[0] > 0.0) | (numbers[1] < 0.0)))
     title = f"The first {len(rows)} links" if len(rows) < len(edges["source"]) else counted(len(rows), "link")
