@@ -49,7 +49,7 @@ from dp_learn.selection.rules import Rule, Weights
 if TYPE_CHECKING:
     from dp_bundle import Bundle
     from dp_bundle.engines.engine import Dask
-    from dp_learn.output.result import Result
+    from dp_learn.output.folder import Result
 
 _LEAST = 2  # bundles
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from dp_bundle.base.quoting import and_more, quote_name
 from dp_learn.inference.differences import Difference, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
-from dp_learn.output.folder import write_table
+from dp_learn.output.folder import Summary, write_table
 from dp_learn.output.messages import describe_files
-from dp_learn.output.result import Summary
 from dp_learn.output.several import SeveralResult, describe_change, describe_tests
 from dp_learn.pipeline.compare import Comparison
 from dp_learn.pipeline.graph import take_rows

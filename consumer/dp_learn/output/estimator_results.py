@@ -27,8 +27,8 @@ from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tabulate_unpenalised
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.output.folder import Columns, Summary
 from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges
-from dp_learn.output.result import Columns, Summary
 from dp_learn.output.summary import GraphResult, count_edges, describe_origin, name_weights, noise_shares
 from dp_learn.pipeline.driver import Reading
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate, take_rows

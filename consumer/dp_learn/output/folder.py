@@ -18,6 +18,7 @@ import json
 import math
 import os
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.csv import CSVWriter, WriteOptions
 
+from dp_bundle import Bundle
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
@@ -36,10 +38,37 @@ from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder,
 from dp_bundle.manifest.release import Release
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.result import Columns, Result
 from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate, labelled_edges, labels
 from dp_learn.pipeline.measures import NodeMeasures
 from dp_learn.pipeline.stability import Stability
+
+Summary = dict[str, Any]  # as in summary.json
+Columns = Mapping[str, Any]  # of a table: lists of names and arrays of numbers by the names of columns
+
+
+class Result(ABC):
+    """A graph, a comparison or joint graphs: the terminal, files, JSON, the page and Python show one object.
+
+    Attributes
+    ----------
+    bundles : sequence of Bundle
+        What it was learned from, verified and open.
+    summary : Summary
+        Its numbers, names and sentences, as in summary.json.
+    """
+
+    bundles: Sequence[Bundle]
+    summary: Summary
+
+    @property
+    def warnings(self) -> list[str]:
+        """The sentences that a reader must know."""
+        return [*self.summary.get("warnings", ()), *self.summary["contradictions"]]
+
+    @abstractmethod
+    def write_files(self, folder: Path) -> None:
+        """Write all tables, graphs and pictures into a new folder."""
+
 
 _MARKER = ".dpgraph-result.json"
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"

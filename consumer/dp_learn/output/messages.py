@@ -18,8 +18,8 @@ from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
+from dp_learn.output.folder import Summary
 from dp_learn.output.network import count_by_strength
-from dp_learn.output.result import Summary
 from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 

@@ -16,8 +16,8 @@ from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.inference.differences import GlobalTest
+from dp_learn.output.folder import Result, Summary
 from dp_learn.output.messages import describe_bundle, describe_number
-from dp_learn.output.result import Result, Summary
 from dp_learn.output.summary import name_release
 from dp_learn.pipeline.compare import Comparison
 from dp_learn.pipeline.joint import Joint

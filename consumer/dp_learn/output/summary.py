@@ -23,9 +23,8 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
 from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.folder import margin_tables, write_graph, write_stability, write_table
+from dp_learn.output.folder import Columns, Result, Summary, margin_tables, write_graph, write_stability, write_table
 from dp_learn.output.network import Network, make_network, network_of
-from dp_learn.output.result import Columns, Result, Summary
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.pipeline.stability import Stability

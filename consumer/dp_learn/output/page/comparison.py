@@ -16,9 +16,9 @@ from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.layout import place_nodes
+from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.network import write_names
 from dp_learn.output.page.report import TEMPLATES, describe_release, origin
-from dp_learn.output.page.tables import Meaning, make_table
 from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600

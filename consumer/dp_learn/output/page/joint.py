@@ -17,9 +17,9 @@ from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
+from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.network import empty_source
 from dp_learn.output.page.report import TEMPLATES, describe_release, origin
-from dp_learn.output.page.tables import Meaning, make_table
 from dp_learn.output.several import spell_p
 
 MOST_LINKS, MOST_CHARTS = 600, 300

@@ -1,28 +1,93 @@
 """The links of a result and its columns: in tables, and the surest links with their intervals in a figure.
 
-In the figure names are at the left, or above each interval where the screen is narrow. The script forest.js chooses
-between the two.
+The figure is drawn by the page itself, without a script.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, Range1d
-from bokeh.models.annotations import Span
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.manifest.sources import NO_VALUE
-from dp_bundle.page.colours import shade
-from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.page.figures import figure_text
+from dp_bundle.page.tables import MINUS, PageTable, TableColumn, number
+from dp_learn.output.folder import Columns
 from dp_learn.output.network import Network
-from dp_learn.output.page.tables import EDGES, INTERVAL, MOST_ROWS, NODES, UNPENALISED, Meaning, make_table
-from dp_learn.output.result import Columns
 from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import VALUE, GraphEstimate, take_rows
+
+MOST_ROWS = 1000
+_LEAST = 0.0001  # of p- and q-values that are told apart
+Meaning = tuple[str, str | None, str]  # heading, form of numbers or None for words, and what it says
+ENDS: dict[str, Meaning] = {"source": ("Column", None, ""), "target": ("linked to", None, "")}
+INTERVAL: dict[str, Meaning] = {"ci_low": ("95 % from", "+.3f", ""), "ci_high": ("to", "+.3f", "")}
+UNPENALISED: dict[str, Meaning] = {
+    "unpenalised": ("Unpenalised", "+.3f", "what the intervals are about."),
+    **INTERVAL,
+}
+EDGES: dict[str, Meaning] = {
+    **ENDS,
+    "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, {weight}."),
+    "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
+    "degrees_of_freedom": ("Entries", ".0f", "of the test: for a category each level but one."),
+    "desparsified": ("Desparsified", "+.3f", "an estimate that assumes no graph; intervals and tests are about it."),
+    **INTERVAL,
+    "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
+}
+NODES: dict[str, Meaning] = {
+    "node": ("Node", None, ""),
+    "community": ("Group", ".0f", "columns linked among each other (Louvain)."),
+    "community_probability": ("Sure", ".0%", "how probably another of its group is with it."),
+    "predictability": ("Predictability", ".2f", "the share of its variance that others explain, less chance’s part."),
+    "predictability_low": ("95 % from", ".2f", ""),
+    "predictability_high": ("to", ".2f", ""),
+    "strength": ("Strength", ".2f", "the sum of its links’ sizes."),
+    "strength_low": ("95 % from", ".2f", ""),
+    "strength_high": ("to", ".2f", ""),
+    "expected_influence": ("Expected influence", "+.2f", "their sum with signs."),
+    "expected_influence_low": ("95 % from", "+.2f", ""),
+    "expected_influence_high": ("to", "+.2f", ""),
+    "betweenness": ("Betweenness", ".0f", "the pairs of others whose shortest path passes through it."),
+    "closeness": ("Closeness", ".3f", "the inverse of its mean distance to others."),
+}
+
+
+def make_table(
+    name: str, caption: str, table: Columns, meanings: Mapping[str, Meaning], file: str, headings: int = 1
+) -> PageTable:
+    """Return the first rows of those columns of a table that have a meaning here.
+
+    Parameters
+    ----------
+    name, caption, headings
+        As of `PageTable`.
+    table : Columns
+        Of the result.
+    meanings : mapping of str to Meaning
+        By the names of columns, in the order of the page.
+    file : str
+        Where all rows are.
+    """
+    columns = [
+        TableColumn(
+            heading,
+            list(table[column][:MOST_ROWS]) if form is None else table[column][:MOST_ROWS].tolist(),
+            form,
+            about,
+            _LEAST if column in {"p_value", "q_value"} else -math.inf,
+        )
+        for column, (heading, form, about) in meanings.items()
+        if column in table
+    ]
+    n_rows = len(next(iter(table.values())))
+    more = f"The first {MOST_ROWS:,} of {n_rows:,} rows; {file} has all of them." if n_rows > MOST_ROWS else ""
+    return PageTable(name, caption, columns, more, headings)
+
 
 _DROWNED = "left out: its variance cannot be told from the noise"
 _GROUP = "columns linked among each other."
@@ -33,10 +98,9 @@ _CROSS = {
     True: "Each cross is the weight of the link, shrunk for the noise: the estimate on this graph as far as it lies "
     "between the disc’s and this shrunk.",
 }
-_MOST = 30
-_LINE = 36  # pixels, a name and its interval
-_ABOVE = 13  # pixels
-_LONGEST_NAME = 24
+_MOST, _LONGEST_NAME = 30, 40
+_MARGIN = 0.04  # on either side of all intervals, in parts of their range
+_TICKS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
@@ -141,76 +205,77 @@ def plain_table(name: str, caption: str, table: Columns, file: str) -> PageTable
     return make_table(name, caption, table, meanings, file)
 
 
-def draw_forest(graph: GraphEstimate, at_least: float) -> list[Figure]:
-    """Return the figure of the first links of the tables, where there are links with intervals."""
+class Interval(NamedTuple):
+    """One link of a forest: its ends, its numbers in words, and where these are, in percent of the width.
+
+    An estimate that the table has no number for has no place either.
+    """
+
+    ends: str
+    words: str
+    on_graph: str
+    q_value: str
+    colour: str
+    low: float
+    high: float
+    value: float | None
+    fitted: float | None
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The first links of the tables with their intervals, and what is said of them."""
+
+    rows: list[Interval]
+    ticks: list[tuple[float, str]]
+    title: str
+    caption: str
+    alternative: str
+    weights: str
+
+
+def find_forest(graph: GraphEstimate, at_least: float) -> Forest | None:
+    """Return the first links of the tables, where there are links with intervals."""
     edges, _ = graph.strong_first(at_least)
     known = np.flatnonzero(~np.isnan(edges.get("ci_low", np.empty(0))))[:_MOST]
     if not len(known):
-        return []
+        return None
+    names = ("ci_low", "ci_high", "desparsified", "partial_correlation")
+    numbers = np.array([edges[name][known] for name in names])
+    least, largest = min(float(np.nanmin(numbers)), 0.0), max(float(np.nanmax(numbers)), 0.0)
+    margin = _MARGIN * (largest - least)
 
-    shown, numbers = len(known), ("desparsified", "ci_low", "ci_high", "partial_correlation", "q_value")
-    value, low, high, fitted, q_value = (edges[name][known] for name in numbers)
-    pairs = [(edges["source"][place], edges["target"][place]) for place in known]
-    ends, long_ends = (
-        [" – ".join(figure_text(name, longest) for name in pair) for pair in pairs] for longest in (_LONGEST_NAME, 80)
-    )
-    spelled = [[number(float(each), "+.3f") for each in values] for values in (value, low, high)]
-    source = ColumnDataSource(
-        {
-            "row": -np.arange(shown),
-            "pair": ends,
-            "ends": long_ends,
-            "value": value,
-            "low": low,
-            "high": high,
-            "fitted": fitted,
-            "sign": ["+" if each > 0.0 else "-" for each in value],
-            "words": [f"{middle} ({least} to {most})" for middle, least, most in zip(*spelled, strict=True)],
-            "graph": [number(each, "+.3f") for each in fitted],
-            "q": [f"{each:.2g}" for each in q_value],
-        }
-    )
-    largest = min(1.02, 1.06 * float(np.nanmax(np.abs([low, high, fitted, value]))))
-    least = -largest if np.nanmin(low) < 0.0 else -0.02
-    ranges = {"x_range": Range1d(start=least, end=largest), "y_range": Range1d(start=0.5 - shown, end=0.7)}
-    plot = new_figure(height=70 + _LINE * shown, x_axis_label="partial correlation", **ranges)
-    rows, axis = plot.ygrid[0], plot.yaxis[0]
-    rows.name, axis.name = "forest-rows", "forest-axis"
-    rows.visible = axis.visible = False
-    rows.ticker = axis.ticker = FixedTicker(ticks=[-place for place in range(shown)], minor_ticks=[])
-    axis.major_label_overrides = {float(-place): pair for place, pair in enumerate(ends)}
-    axis.axis_line_color = axis.major_tick_line_color = None
-    plot.add_layout(Span(location=0.0, dimension="height", line_color=shade("control").light, line_width=1))
-    font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade("ink").light}
-    above = plot.text(least, "row", "pair", source=source, x_offset=4, y_offset=-_ABOVE, text_baseline="middle", **font)
-    above.name = "forest-names"
-    colour = by_sign("sign")
-    plot.segment("low", "row", "high", "row", source=source, line_width=2.5, line_color=colour, line_cap="round")
-    discs = plot.scatter("value", "row", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
-    cross = {"marker": "x", "size": 11, "line_color": shade("ink").light, "fill_color": None, "line_width": 1.5}
-    plot.scatter("fitted", "row", source=source, **cross)
-    lines = [
-        ("", "<b>@ends</b>"),
-        ("without a graph, 95 %", "@words"),
-        (_SHORT[_is_shrunk(graph)], "@graph"),
-        ("q-value", "@q"),
-    ]
-    plot.add_tools(hover(lines, renderers=[discs]))
+    def percent(value: float) -> Any:
+        place = round(100.0 * (value - least + margin) / (largest - least + 2.0 * margin), 2)
+        return None if math.isnan(place) else place
 
+    rows = []
+    for place, own in zip(known.tolist(), numbers.T.tolist(), strict=True):
+        low, high, value, fitted = (number(each, "+.3f") for each in own)
+        ends = " – ".join(figure_text(edges[end][place], _LONGEST_NAME) for end in ("source", "target"))
+        colour, q_value = "positive" if own[2] > 0.0 else "negative", f"{edges['q_value'][place]:.2g}"
+        words = f"({low} to {high})" if math.isnan(own[2]) else f"{value} ({low} to {high})"
+        rows.append(Interval(ends, words, fitted, q_value, colour, *map(percent, own)))
+    ticks = [(percent(tick), f"{tick:g}".replace("-", MINUS)) for tick in _TICKS if least <= tick <= largest]
+    n_sure = int(np.count_nonzero((numbers[0] > 0.0) | (numbers[1] < 0.0)))
+    title = f"The first {len(rows)} links" if len(rows) < len(edges["source"]) else counted(len(rows), "link")
+    return Forest(
+        rows, ticks, f"{title}, with intervals", _explain(graph), _tell(rows, n_sure), _SHORT[_is_shrunk(graph)]
+    )
+
+
+def _explain(graph: GraphEstimate) -> str:
+    """Return how the intervals are read."""
     penalised = " The links were chosen by the sparse estimate, not by tests: an interval may hold zero."
-    caption = (
+    return (
         "Each disc is an estimate that assumes no graph, with its 95 % interval, which accounts for the noise; blue is "
         f"positive and orange negative. {_CROSS[_is_shrunk(graph)]}{'' if graph.fdr is not None else penalised} An "
         "interval holds for one pair at a time, not for all of them at once."
     )
-    sure = int(np.count_nonzero((low > 0.0) | (high < 0.0)))
-    whole = f"{sure} of these {shown} intervals exclude"
-    if shown == 1:
-        whole = f"The interval {'excludes' if sure else 'includes'}"
-    first, second = map(figure_text, pairs[0])
-    told = (
-        f"{whole} zero; the first link is between “{first}” and “{second}”, {spelled[0][0]}, from {spelled[1][0]} to "
-        f"{spelled[2][0]}. All numbers are in the table of links."
-    )
-    title = f"The first {shown} links" if shown < len(edges["source"]) else f"{shown} link{'' if shown == 1 else 's'}"
-    return [Figure("forest", f"{title}, with intervals", caption, told, plot)]
+
+
+def _tell(rows: Sequence[Interval], n_sure: int) -> str:
+    """Return how many intervals exclude zero."""
+    if len(rows) == 1:
+        return f"The interval {'excludes' if n_sure else 'includes'} zero."
+    return f"{n_sure} of these {len(rows)} intervals exclude zero."

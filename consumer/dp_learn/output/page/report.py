@@ -26,8 +26,8 @@ from dp_learn.output.page import curves
 from dp_learn.output.page.curves import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import (
     columns_table,
-    draw_forest,
     edges_tables,
+    find_forest,
     loadings_table,
     nodes_table,
     plain_table,
@@ -157,7 +157,7 @@ def _tex(text: str) -> str:
 
 
 TEMPLATES = Path(__file__).with_name("templates")
-_SCRIPTS = {"graph": "graph.js", "forest": "forest.js", "heat": "heat_maps.js"}
+_SCRIPTS = {"graph": "graph.js", "heat": "heat_maps.js"}
 _CAPTIONS = {
     "edges.csv": "The pairs of columns whose correlation exceeds the threshold, surest first.",
     "coefficients.csv": "The coefficient of every column; also without the penalty, with its 95 % interval, noise "
@@ -180,7 +180,6 @@ def make_report(found: GraphResult, command: str) -> str:
     graph = network if network is not None and network.n_edges else None
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
-        "forest": [] if found.graph is None else draw_forest(found.graph, found.summary["at_least"]),
         "heat": [] if maps is None else draw_heat_maps(maps),
         "alpha": curves.draw_paths(found),
         "visible": [] if seen is None else [curves.draw_visibility(seen)],
@@ -203,6 +202,7 @@ def make_report(found: GraphResult, command: str) -> str:
         "visible_table": None if seen is None else curves.visibility_table(seen),
         "margins": draw_margins(found.histograms, found.bundles[0].release),
         "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
+        "forest": None if found.graph is None else find_forest(found.graph, found.summary["at_least"]),
         "prediction": describe_prediction(found),
         "settings": settings(found),
         **origin(found.bundles, command),

@@ -25,7 +25,7 @@ from dp_learn.output.page.curves import (
     find_heat_maps,
     find_visibility,
 )
-from dp_learn.output.page.links import draw_forest
+from dp_learn.output.page.links import find_forest
 from dp_learn.output.summary import GraphResult, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Receipt, publish
@@ -155,18 +155,16 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
 
 
 def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
-    """Estimates, intervals and q-values are those of the table of edges, in its order."""
+    """Its numbers are those of the table of edges, in its order, and a place goes with each number."""
     graph = findings_of(opened, fdr=0.05).graph
-    plot = draw_forest(graph, 0.0)[0].model
-    data = plot.renderers[0].data_source.data
-    edges = graph.edges()
-
-    np.testing.assert_array_equal(data["low"], edges["ci_low"])
-    np.testing.assert_array_equal(data["value"], edges["desparsified"])
-    assert data["ends"][0] == f"{edges['source'][0]} – {edges['target'][0]}"
-    assert not plot.yaxis.visible  # names above the lines leave a narrow screen room for both
-    assert all("#" not in str(value) for values in data.values() for value in values)  # colours would stay as they are
-    assert draw_forest(findings_of(opened, error_bars=False).graph, 0.0) == []
+    rows, edges = find_forest(graph, 0.0).rows, graph.edges()
+    assert rows[0].ends == f"{edges['source'][0]} – {edges['target'][0]}"
+    assert rows[0].words.startswith(f"{edges['desparsified'][0]:+.3f} (".replace("-", "\N{MINUS SIGN}"))
+    numbers = edges[["ci_low", "desparsified", "ci_high", "partial_correlation"]].to_numpy()
+    places = np.array([(row.low, row.value, row.high, row.fitted) for row in rows])
+    assert np.corrcoef(numbers.ravel(), places.ravel())[0, 1] > 1.0 - 1e-6
+    assert 0.0 < places.min() < places.max() < 100.0
+    assert find_forest(findings_of(opened, error_bars=False).graph, 0.0) is None
 
 
 def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
