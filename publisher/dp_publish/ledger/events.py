@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.files.new_files import make_private_folder, write_whole
+from dp_bundle.files.new_files import make_private_folder
 from dp_bundle.files.ownership import home_folder
 from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, chain
@@ -131,7 +131,8 @@ class EventFile(_Events):
         except (PrivacyError, sqlite3.DatabaseError):
             now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
             damaged = self.path.rename(self.path.with_name(f"{self.path.name}.damaged-{now}"))
-            write_whole(self.path, file_of(books.lines), mode=0o600, replace=False)
+            with self._connected() as connection:  # which knows what to do with what SQLite left beside the other
+                _insert_all(connection, books.lines)
             return damaged, 0
         return None, 0
 
@@ -166,11 +167,15 @@ def file_of(lines: Iterable[str]) -> bytes:
     """Return the content of a file that has these lines as its events."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(_SCHEMA)
-        head = ""
-        for number, line in enumerate(lines, start=1):
-            _insert(connection, number, head, line)
-            head = chain(head, line)
+        _insert_all(connection, lines)
         return connection.serialize()
+
+
+def _insert_all(connection: sqlite3.Connection, lines: Iterable[str]) -> None:
+    head = ""
+    for number, line in enumerate(lines, start=1):
+        _insert(connection, number, head, line)
+        head = chain(head, line)
 
 
 def _insert(connection: sqlite3.Connection, _number: int, head: str, line: str) -> bool:

@@ -259,5 +259,5 @@ def _read_copy(path: Path) -> list[str]:
 
 
 def _write_copy(path: Path, books: Books) -> None:
-    """Make a copy that of these books, whole or not at all."""
-    write_whole(path, "".join(f"{line}\n" for line in books.lines).encode(), mode=0o600, replace=True)
+    """Make a copy, or what a link of its name points to, that of these books, whole or not at all."""
+    write_whole(path.resolve(), "".join(f"{line}\n" for line in books.lines).encode(), mode=0o600, replace=True)
