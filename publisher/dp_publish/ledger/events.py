@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -146,8 +147,8 @@ class EventFile(_Events):
         make_private_folder(self.path.parent)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         with contextlib.closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as connection:
-            # With it a commit survives a loss of power in the mode of a new file, which is complete by itself.
-            connection.execute("PRAGMA synchronous = EXTRA")
+            _use_one_file(connection)
+            connection.execute("PRAGMA synchronous = EXTRA")  # so that a commit survives a loss of power in that mode
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(_SCHEMA)
             yield connection
@@ -176,6 +177,20 @@ def _insert_all(connection: sqlite3.Connection, lines: Iterable[str]) -> None:
     for number, line in enumerate(lines, start=1):
         _insert(connection, number, head, line)
         head = chain(head, line)
+
+
+def _use_one_file(connection: sqlite3.Connection) -> None:
+    """Keep the whole log in one file; wait for other processes, as SQLite does elsewhere and not here."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _insert(connection: sqlite3.Connection, _number: int, head: str, line: str) -> bool:
