@@ -237,7 +237,7 @@ def test_what_goes_with_another_option_is_refused_without(which: str, chain: str
 
 # options of which only reading shows whether they apply
 
-_COVARIANCE = "mechanism and neighbours are for a covariance release only"
+_COVARIANCE = "only a covariance release has"
 _TEXT = "is not a text file"
 UNSUITABLE = {  # by option: words, and what is said
     "--header": (["table.parquet", "--header", "none"], _TEXT),

@@ -17,6 +17,7 @@ import os
 import re
 import shlex
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.files.new_files import make_private_folder, write_whole
+from dp_bundle.files.new_files import make_private_folder
 from dp_bundle.files.ownership import home_folder
 from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, chain
@@ -131,7 +132,8 @@ class EventFile(_Events):
         except (PrivacyError, sqlite3.DatabaseError):
             now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
             damaged = self.path.rename(self.path.with_name(f"{self.path.name}.damaged-{now}"))
-            write_whole(self.path, file_of(books.lines), mode=0o600, replace=False)
+            with self._connected() as connection:  # which knows what to do with what SQLite left beside the other
+                _insert_all(connection, books.lines)
             return damaged, 0
         return None, 0
 
@@ -145,8 +147,8 @@ class EventFile(_Events):
         make_private_folder(self.path.parent)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         with contextlib.closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as connection:
-            # With it a commit survives a loss of power in the mode of a new file, which is complete by itself.
-            connection.execute("PRAGMA synchronous = EXTRA")
+            _use_one_file(connection)
+            connection.execute("PRAGMA synchronous = EXTRA")  # so that a commit survives a loss of power in that mode
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(_SCHEMA)
             yield connection
@@ -166,11 +168,29 @@ def file_of(lines: Iterable[str]) -> bytes:
     """Return the content of a file that has these lines as its events."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(_SCHEMA)
-        head = ""
-        for number, line in enumerate(lines, start=1):
-            _insert(connection, number, head, line)
-            head = chain(head, line)
+        _insert_all(connection, lines)
         return connection.serialize()
+
+
+def _insert_all(connection: sqlite3.Connection, lines: Iterable[str]) -> None:
+    head = ""
+    for number, line in enumerate(lines, start=1):
+        _insert(connection, number, head, line)
+        head = chain(head, line)
+
+
+def _use_one_file(connection: sqlite3.Connection) -> None:
+    """Keep the whole log in one file; wait for other processes, as SQLite does elsewhere and not here."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _insert(connection: sqlite3.Connection, _number: int, head: str, line: str) -> bool:

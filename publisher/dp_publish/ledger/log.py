@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
-from dp_bundle.files.new_files import locked, write_whole
+from dp_bundle.files.new_files import locked, settle, write_whole
 from dp_bundle.files.ownership import require_own
 from dp_publish.ledger.books import Books, line_that_restores, new_line, read_books, read_event
 from dp_publish.ledger.budget import Entry
@@ -154,7 +155,7 @@ class Log:
                     log.merge(copies[waiting[0]])  # which may tell the first line, and so of more copies
                     merged.append(waiting[0])
             for path in merged:
-                _write_copy(path, books)
+                write_whole(path, _encode(books.lines), mode=0o600, replace=True)
         return damaged, n_lines + len(books.lines) - n_before
 
     def backup(self, target: Path) -> None:
@@ -197,7 +198,7 @@ class Log:
                 if not all(map(eq, copies[path], books.lines)):
                     raise self._rolled_back()
             if self.copy is not None and len(_own(copies)) < len(books.lines):
-                _write_copy(self.copy, books)
+                _append_to(self.copy, _own(copies), books.lines)
 
     def _rolled_back(self) -> PrivacyError:
         return PrivacyError(
@@ -258,6 +259,14 @@ def _read_copy(path: Path) -> list[str]:
     return path.read_bytes().decode("utf-8", errors="replace").split("\n")[:-1]
 
 
-def _write_copy(path: Path, books: Books) -> None:
-    """Make a copy that of these books, whole or not at all."""
-    write_whole(path, "".join(f"{line}\n" for line in books.lines).encode(), mode=0o600, replace=True)
+def _append_to(copy: Path, kept: list[str], lines: list[str]) -> None:
+    """Append to a copy the lines that follow those that it has."""
+    with os.fdopen(os.open(copy, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "r+b") as file:
+        file.seek(len(_encode(kept)))
+        file.truncate()
+        file.write(_encode(lines[len(kept) :]))
+        settle(file)
+
+
+def _encode(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()

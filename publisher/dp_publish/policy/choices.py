@@ -9,4 +9,5 @@ ReleaseKind: TypeAlias = Literal["rows", "covariance"]
 SoundMechanism: TypeAlias = Literal["two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors"]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
+OF_MOMENTS = ("mechanism", "neighbours", "l2_radius", "scale")  # entries that only a release of second moments has
 DERIVED = ("assumed", "find", "like", "sought", "sources")  # entries of a policy that no file gives

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import CellError
-from dp_bundle.base.quoting import counted, listed
+from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
 from dp_publish.data.kinds import ColumnType
@@ -135,10 +135,8 @@ def quote_header(table: Table, policy: Policy, names: Collection[str], *, sure: 
     unread = [name for name in names if name not in policy.columns]
     if not unread:
         return []
-    shown = ", ".join(repr(name) for name in unread[:_NAMES])
-    more = f" and {len(unread) - _NAMES} more" if len(unread) > _NAMES else ""
-    are = "are" if sure else "may be"
-    return [f"columns {are} published under these names, from the first line of the file: {shown}{more}"]
+    shown, are = and_more([repr(name) for name in unread], _NAMES), "are" if sure else "may be"
+    return [f"columns {are} published under these names, from the first line of the file: {shown}"]
 
 
 def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
@@ -190,8 +188,9 @@ def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collecti
         The columns to be published.
     """
     numbers = _numbers_alone(seen, policy)
-    found = (_unmeant(numbers, policy, kinds), _coded(table, seen, policy), _misplaced(seen, policy))
-    return [said for said in found if said]
+    codes = [*_codes(numbers, policy, inside=False), *_ends(seen, policy)]
+    coded = _complain_of_codes(codes, f"in the first {seen.n_rows:,} rows", in_text=table.layout is not None)
+    return [said for said in (_unmeant(numbers, policy, kinds), coded, _misplaced(seen, policy)) if said]
 
 
 def _numbers_alone(seen: Glance, policy: Policy) -> Glance:
@@ -215,18 +214,15 @@ def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
     )
 
 
-def _coded(table: Table, seen: Glance, policy: Policy) -> str:
+def _complain_of_codes(codes: list[tuple[str, int, str]], where: str, *, in_text: bool) -> str:
     """Return the complaint about codes for missing values, which would be clipped, or widen bounds that are found."""
-    codes = _codes(_numbers_alone(seen, policy), policy, inside=False)
-    codes += _ends(seen, policy)
     if not codes:
         return ""
     words = ", ".join(f'"{code}"' for code in dict.fromkeys(code for code, *_ in codes))
-    in_text = f"set missing_values = [{words}]{IN_TABLE}"
-    remedy = "empty those cells in the data" if table.layout is None else in_text
+    listing = f"set missing_values = [{words}]{IN_TABLE}"
     return (
-        f"these values may stand for missing ones, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
-        f"do, {remedy}; if not, give the column bounds that include them"
+        f"these values may stand for missing ones, {where}: {_described(codes)}; if they do, "
+        f"{listing if in_text else 'empty those cells in the data'}; if not, give the column bounds that include them"
     )
 
 
@@ -234,12 +230,12 @@ def _ends(seen: Glance, policy: Policy) -> Iterator[tuple[str, int, str]]:
     """Yield dates outside of declared bounds that often stand for none, with cells and column."""
     for source in policy.sources:
         name, per_day = source.columns[0], _PER_DAY.get(source.kind)
-        bounds, values = policy.column(name).bounds, seen.values.get(name)
-        if per_day is None or bounds is None or values is None:
+        bounds = policy.column(name).bounds
+        if per_day is None or bounds is None or name not in seen.values:
             continue
+        days = np.floor_divide(seen.values[name], per_day)
         for date, day in ENDS.items():
-            number = int(np.sum(np.floor_divide(values, per_day) == day))
-            if number and not _is_within(day * per_day, bounds):
+            if (number := int(np.sum(days == day))) and not _is_within(day * per_day, bounds):
                 yield date, number, name
 
 
@@ -256,10 +252,9 @@ def _misplaced(seen: Glance, policy: Policy) -> str:
             found.append(f"{outside:.0%} of {name!r} is outside {bounds[0]:g} to {bounds[1]:g}")
     if not found:
         return ""
-    more = f"; and {len(found) - _SHOWN} more columns" if len(found) > _SHOWN else ""
     return (
-        f"in the first {seen.n_rows:,} rows, {'; '.join(found[:_SHOWN])}{more}; clipping would leave little of that: "
-        f"correct the bounds, the unit or the kind{IN_POLICY}"
+        f"in the first {seen.n_rows:,} rows, {and_more(found, _SHOWN)}; clipping would leave little of that: correct "
+        f"the bounds, the unit or the kind{IN_POLICY}"
     )
 
 
@@ -289,8 +284,7 @@ def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[str, int
 
 
 def _described(codes: list[tuple[str, int, str]]) -> str:
-    said = [f"{code} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes]
-    return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
+    return and_more([f"{code} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes], _SHOWN)
 
 
 def _about_identifiers(names: list[str], how: str) -> str:
@@ -313,7 +307,8 @@ def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[floa
     bounds : tuple of float, or None
         Its bounds, where they are declared.
     """
-    distinct = np.unique(values).tolist()
+    numbers = dict(zip(*(each.tolist() for each in np.unique(values, return_counts=True)), strict=True))
+    distinct = [*numbers]
     ends = sorted({*distinct[: _MOST_CODES + 1], *distinct[-_MOST_CODES - 1 :]})
     found: set[float] = set()
     for is_long in (True, False):
@@ -331,9 +326,7 @@ def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[floa
                 for value in coded
                 if (max(low - value, value - high) > high - low if is_long else alone and not _is_within(value, bounds))
             }
-    return {
-        value: int(np.searchsorted(values, value, "right") - np.searchsorted(values, value)) for value in sorted(found)
-    }
+    return {value: numbers[value] for value in sorted(found)}
 
 
 def _is_within(value: float, bounds: tuple[float, float] | None) -> bool:

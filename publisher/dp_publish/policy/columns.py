@@ -151,19 +151,20 @@ def _patterns(table: Table, policy: Policy) -> dict[str, list[str]]:
 def _by_name(table: Table, policy: Policy) -> Policy:
     """Return a policy that declares nothing of what columns hold with its patterns' entries in sections by name."""
     found = _patterns(table, policy)
-    given = {name: [*found[name], *([name] if name in policy.columns else [])] for name in table.types}
     sections = {
-        name: ColumnPolicy.model_validate(
-            {
-                entry: value
-                for each in places
-                for entry, value in policy.columns[each].model_dump(exclude_unset=True).items()
-            }
-        )
-        for name, places in given.items()
-        if places
+        name: ColumnPolicy.model_validate(_given(policy, [*found[name], name]))
+        for name in table.types
+        if found[name] or name in policy.columns
     }
     return policy.model_copy(update={"columns": sections})
+
+
+def _given(policy: Policy, places: Sequence[str]) -> dict[str, Any]:
+    """Return the entries that sections give, those of later ones in place of those of earlier ones."""
+    given: dict[str, Any] = {}
+    for place in places:
+        given |= policy.column(place).model_dump(exclude_unset=True)
+    return given
 
 
 def _require_entity(table: Table, policy: Policy) -> None:
@@ -196,10 +197,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     own = policy.column(name)
     entry, privacy = own, policy.privacy
     if patterns:
-        given: dict[str, Any] = {}
-        for section in [*(policy.columns[pattern] for pattern in patterns), own]:
-            given |= section.model_dump(exclude_unset=True)
-        meant = own.model_fields_set
+        given, meant = _given(policy, [*patterns, name]), own.model_fields_set
         if given.get("kind") not in ("date", "time") and "format" not in meant:
             given.pop("format", None)
         if given.get("categories") or given.get("levels"):  # what patterns say of numbers is not about levels
@@ -277,22 +275,19 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
     PolicyError
         The columns, and how to get bounds for them.
     """
-    privacy = policy.privacy
     unbounded = [name for name in kinds if policy.column(name).bounds is None]
-    if unbounded and privacy.is_moments:
-        raise PolicyError(
-            "a covariance release by another mechanism than two rounds needs declared bounds, which are missing for "
-            f"{listed(unbounded)}: {_FILL_IN} the bounds from public knowledge, or {LEAVE_OUT}",
-            "bounds",
-            *unbounded,
-        )
-    if unbounded:
-        raise PolicyError(
-            f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
-            f"privately: {_FILL_IN} the bounds from public knowledge, or {LEAVE_OUT}",
-            "bounds",
-            *unbounded,
-        )
+    if not unbounded:
+        return
+    which = listed(unbounded)
+    said = f"bounds are missing for {which}, and only publishing with mu, rho or epsilon can find them privately"
+    if policy.privacy.is_moments:
+        others = "a covariance release by another mechanism than two rounds"
+        said = f"{others} needs declared bounds, which are missing for {which}"
+    raise PolicyError(
+        f"{said}: {_FILL_IN} the bounds from public knowledge, or {LEAVE_OUT}",
+        "bounds",
+        *unbounded,
+    )
 
 
 def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str]) -> None:

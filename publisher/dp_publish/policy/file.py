@@ -24,7 +24,7 @@ from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import MAX_COLUMNS
 from dp_publish.data.dialect import unpacked_name
 from dp_publish.data.kinds import KINDS
-from dp_publish.policy.choices import DERIVED, STRENGTHS
+from dp_publish.policy.choices import DERIVED, OF_MOMENTS, STRENGTHS
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import Policy
 
@@ -123,6 +123,7 @@ def _require_columns(where: str, n_columns: int) -> None:
 def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:
     if derived := {*DERIVED} & {*document}:
         raise PolicyError(f"the policy {where} has an unknown entry: {min(derived)}")
+    options = {name: value for name, value in overrides.items() if value is not None and name != "like"}
     if overrides.get("like"):
         document = _over(decisions_of(overrides["like"]), document)
     privacy = document.get("privacy", {})
@@ -130,35 +131,28 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
 
     # An option takes the place of what the file says, and of what in the file goes with that.
-    if any(overrides.get(name) is not None for name in STRENGTHS):
-        privacy = {name: value for name, value in privacy.items() if name not in (*STRENGTHS, "delta")}
-    if overrides.get("release") == "rows":
-        of_moments = ("mechanism", "neighbours", "l2_radius", "scale")
-        privacy = {name: value for name, value in privacy.items() if name not in of_moments}
-    elif overrides.get("scale") is not None and privacy.get("release") == "rows":
-        privacy = {name: value for name, value in privacy.items() if name != "release"}
-    options = {name: value for name, value in overrides.items() if value is not None and name != "like"}
-
-    table = document.get("table", {})
-    if "header" in options and isinstance(table, dict):
-        document = {**document, "table": {**table, "header": options["header"]}}
+    replaced = {*STRENGTHS, "delta"} if {*STRENGTHS} & {*options} else set[str]()
+    if options.get("release") == "rows":
+        replaced |= {*OF_MOMENTS}
+    elif "scale" in options and privacy.get("release") == "rows":
+        replaced |= {"release"}
     if "unit" in options:
-        document = _without_entity(document, privacy.get("unit"))
-
-    privacy = {**privacy, **{name: value for name, value in options.items() if name != "header"}}
-    assumed = not any(name in privacy for name in STRENGTHS)
-    if assumed:
-        privacy["mu"] = _DEFAULT_MU
-    dataset = {"name": default_name, **document.get("dataset", {})}
+        document = _over(document, _without_entity(document, privacy.get("unit")))
+    header = {"header": options.pop("header")} if "header" in options else {}
+    table = document.get("table", {})
+    privacy = {name: value for name, value in privacy.items() if name not in replaced} | options
+    assumed = not {*STRENGTHS} & {*privacy}
+    said = {**document, "privacy": {"mu": _DEFAULT_MU, **privacy} if assumed else privacy, "assumed": assumed}
+    said = _over({"dataset": {"name": default_name}}, said)
 
     try:
-        return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy, "assumed": assumed})
+        return Policy.model_validate({**said, "table": {**table, **header} if isinstance(table, dict) else table})
     except ValidationError as error:
-        said = describe_mistake(error, options)
-        if said.startswith("--"):
-            raise PolicyError(said) from error
-        where = f"{where} with this command's options" if options and document else where
-        raise PolicyError(f"the policy {where}, at {said}") from error
+        mistake = describe_mistake(error, options)
+        if mistake.startswith("--"):
+            raise PolicyError(mistake) from error
+        where = f"{where} with this command's options" if (options or header) and document else where
+        raise PolicyError(f"the policy {where}, at {mistake}") from error
 
 
 def _over(below: Any, own: Any) -> Any:
@@ -169,16 +163,11 @@ def _over(below: Any, own: Any) -> Any:
 
 
 def _without_entity(document: dict[str, Any], unit: Any) -> dict[str, Any]:
-    """Drop the column that names the file's own entity: as an option's unit takes its place, it would be published."""
+    """Return what drops the column that names the file's own entity, which would be published under another unit."""
     columns, entity = document.get("columns", {}), unit.get("entity") if isinstance(unit, dict) else None
-    if not isinstance(columns, dict) or not isinstance(entity, str):
-        return document
-    section = columns.get(entity, {})
-    return (
-        {**document, "columns": {**columns, entity: {**section, "drop": True}}}
-        if isinstance(section, dict)
-        else document
-    )
+    if not isinstance(columns, dict) or not isinstance(entity, str) or not isinstance(columns.get(entity, {}), dict):
+        return {}
+    return {"columns": {entity: {"drop": True}}}
 
 
 def decisions_of(place: str | os.PathLike[str]) -> dict[str, Any]:

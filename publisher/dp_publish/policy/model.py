@@ -25,7 +25,7 @@ from dp_publish.data.cells import missing_numbers
 from dp_publish.data.dates import has_date, require_format
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import KINDS, Kind, KindName, WrittenSource
-from dp_publish.policy.choices import STRENGTHS, Mechanism, ReleaseKind
+from dp_publish.policy.choices import OF_MOMENTS, STRENGTHS, Mechanism, ReleaseKind
 
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
@@ -141,35 +141,27 @@ class Privacy(_Model):
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
             raise PolicyError(f"give exactly one strength (mu, epsilon with delta, rho or sigma), not {found}", "mu")
-        if self.delta is not None and self.epsilon is None:
+        is_pure = self.epsilon is not None and self.delta is None
+        if (is_pure and not self.is_moments) or (self.delta is not None and self.epsilon is None):
             raise PolicyError("epsilon and delta go together: give both", "mu")
+
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        of_moments = [name for name in OF_MOMENTS if getattr(self, name) != defaults[name]]
         if self.is_moments:
-            self._check_moments()
-            return self
-        if not (self.mechanism == "auto" and self.neighbours.n_rows_public):
+            one_round = [name for name in of_moments if name != "scale" and getattr(self, name) != "two-round"]
+            self._check_moments([*one_round, *(["epsilon without delta"] if is_pure else [])])
+        elif of_moments:
             raise PolicyError(
-                'mechanism and neighbours are for a covariance release only: also give release = "covariance"',
-                "release",
+                f'only a covariance release has {" and ".join(of_moments)}: also give release = "covariance"', "release"
             )
-        if self.scale is not None:
-            raise PolicyError('scale is for a covariance release only: also give release = "covariance"', "release")
-        if (self.epsilon is None) != (self.delta is None):
-            raise PolicyError("epsilon and delta go together: give both", "mu")
-        if self.l2_radius is not None:
-            raise PolicyError('l2_radius is for a covariance release only: also give release = "covariance"', "release")
         return self
 
-    def _check_moments(self) -> None:
-        other = {
-            "mechanism": self.mechanism not in ("auto", "two-round"),
-            "neighbours": not self.neighbours.n_rows_public,
-            "l2_radius": self.l2_radius is not None,
-            "epsilon without delta": self.epsilon is not None and self.delta is None,
-        }
-        if self.scale is not None and any(other.values()):
-            named = " and ".join(name for name, is_other in other.items() if is_other)
+    def _check_moments(self, one_round: list[str]) -> None:
+        """Refuse what second moments have no use for; and, beside a scale, what makes one round of them."""
+        if self.scale is not None and one_round:
             raise PolicyError(
-                f"a scale is for two rounds, which do not go with {named}: leave that out, or scale", "scale"
+                f"a scale is for two rounds, which do not go with {' and '.join(one_round)}: leave that out, or scale",
+                "scale",
             )
         if self.unit == "change":
             raise PolicyError('unit = "change" is for rows: of second moments, give unit = "row"', "unit")

@@ -1,13 +1,16 @@
-"""A new policy, made from column names and types alone."""
+"""A new policy, made from column names and types alone: its text is `policy.toml.jinja`."""
 
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import tomlkit
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tomlkit.items import SingleKey
 
+from dp_bundle.base.quoting import and_more
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.sources import MAX_LEVELS
 from dp_publish.data.cells import KINDS_OF_WORDS
@@ -20,6 +23,13 @@ from dp_publish.policy.model import DatasetPolicy
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
 _NAMED = 8  # of the columns that are left out
 _LEAST_ALIKE = 3  # columns that are worth a pattern
+_WIDTH = 116  # of lists of names
+_DATES = [declared for declared in ColumnType if (kind := KINDS.get(declared.value)) and kind.hint]
+_LEFT_OUT = {  # types that a new policy leaves out, and what is said of them
+    ColumnType.TEXT: "text",
+    ColumnType.NESTED: "lists or structures",
+    ColumnType.OTHER: "not numeric",
+}
 
 
 def policy_template(
@@ -52,24 +62,39 @@ def policy_template(
     """
     books = described or {}
     labelled = _labelled(types, books)
-    lines = [] if layout is None else _table_section(layout, header)
-    single: list[str] = []
-    if len(types) < _WIDE:
-        texts = [name for name, kind in types.items() if kind is ColumnType.TEXT and name not in labelled]
-        for name, kind in types.items():
-            if name in labelled:
-                lines += _section_of_levels(name, books[name])
-                continue
-            label = books[name].label if name in books else ""
-            lines += _section(name, kind, label, boolean=name in booleans, explained=name in texts[1:])
-    else:
-        wide, single = _wide_sections({name: kind for name, kind in types.items() if name not in labelled})
-        lines += wide
-        for name in labelled:
-            lines += _section_of_levels(name, books[name])
-    heading = f"# What dp-publish may do with {_quoted(source)}."
-    start = _START.replace("{dataset}", "\n".join(_describe_dataset(default_name)), 1)
-    return "\n".join([heading, start, *lines, *single]).rstrip("\n") + "\n"
+    names, families = [*types], None
+    listed: list[tuple[str, list[str]]] = []
+    if len(types) >= _WIDE:
+        families, identifiers, listed = _families_of({name: types[name] for name in types if name not in labelled})
+        names = identifiers + labelled
+    texts = [name for name, declared in types.items() if declared is ColumnType.TEXT and name not in labelled]
+    text = _environment().get_template("policy.toml.jinja")
+    said = text.render(
+        source=source,
+        dataset=_describe_dataset(default_name),
+        layout=layout,
+        header=header,
+        n_columns=len(types) - len(labelled),
+        families=families,
+        names=names,
+        types={name: declared.value for name, declared in types.items()},
+        kinds=KINDS,
+        words=[name for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from],
+        books=books,
+        labelled=labelled,
+        texts=texts,
+        booleans=booleans,
+        listed=listed,
+    )
+    return said.rstrip("\n") + "\n"
+
+
+def _environment() -> Environment:
+    loader = FileSystemLoader(Path(__file__).parent)
+    plain = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  TOML
+    plain.filters |= {"quoted": _quoted, "key": lambda name: SingleKey(name).as_string()}
+    plain.tests["identifier"] = named_like_an_identifier
+    return plain
 
 
 def _describe_dataset(name: str) -> Iterator[str]:
@@ -93,36 +118,6 @@ def _quoted(text: str) -> str:
     return tomlkit.item(text).as_string()
 
 
-_START = """\
-# Fill in the bounds. A guarantee rests on them, so take them from public knowledge (a scale's end points,
-# a code book, physics), never from the data; values outside are clipped.
-
-[dataset]
-{dataset}
-# What portals ask for:
-# creators = [{ name = "...", orcid = "...", affiliation = "..." }]   # instead of creator
-# publisher = "..."
-# keywords = ["...", "..."]
-# themes = ["HEAL"]      # of the EU's list: AGRI ECON EDUC ENER ENVI GOVE HEAL INTR JUST REGI SOCI TECH TRAN
-# languages = ["en"]
-# temporal = { start = "YYYY-MM-DD", end = "YYYY-MM-DD" }
-# spatial = ["..."]      # places
-# doi = "..."
-# related = [{ relation = "IsDerivedFrom", identifier = "https://..." }]
-# software_url = "https://..."     # where researchers find dpgraph: no index has it, so tell them where it is
-
-[privacy]
-unit = "row"           # what one person may change: a whole "row", only one "cell", or all rows of an entity:
-# unit = { entity = "customer_id", max_rows = 10 }
-# unit = "change"        # one case more or less in one cell, for counts that have a max_change
-mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0
-# release = "covariance"   # second moments instead of rows: far more accurate at the same strength
-# scale = "scores"         # links of normal scores, which bear any shape of a column; "raw": of values; "auto": either
-# budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books
-# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out
-"""
-
-
 def describe_undecided(types: dict[str, ColumnType], described: Mapping[str, Described] | None = None) -> list[str]:
     """Return a line on the columns that a new policy leaves out, and one on those that may be text, if there are."""
     labelled = _labelled(types, described or {})
@@ -133,8 +128,7 @@ def describe_undecided(types: dict[str, ColumnType], described: Mapping[str, Des
         if kind in _LEFT_OUT or named_like_an_identifier(name)
     }
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
-    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
-    left_out = [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
+    left_out = [f"left out: {and_more(said, _NAMED)}"] if said else []
     if ColumnType.TEXT in {types[name] for name in dropped}:
         left_out.append(f"to publish text, give it a kind ({KINDS_OF_WORDS}) in the policy, and delete drop")
     text = (
@@ -144,142 +138,24 @@ def describe_undecided(types: dict[str, ColumnType], described: Mapping[str, Des
     return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
-def _table_section(layout: Layout, header: str | None) -> list[str]:
-    """Return what was found of how a text file is written, so that the policy holds it."""
-    of_text = [
-        f"delimiter = {_quoted(layout.delimiter)}",
-        f"encoding = {_quoted(layout.encoding.removesuffix('-sig'))}",
-    ]
-    decimal = f'decimal = "{layout.decimal}"' if layout.decimal else None
-    decimal = decimal or '# decimal = ","            # by default either, where a number means one with each'
-    is_text = layout.delimiter != ""  # and no sheet
-    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
-    return [
-        f"[table] # how the {'text file is written' if is_text else 'sheet is read'}",
-        *(of_text if is_text else []),
-        *([] if header is None else [f'header = "{header}"']),
-        *([decimal] if is_text else []),
-        *(['# header = "none"          # if the first line is a row, and no column names'] if header is None else []),
-        f'# missing_values = ["-999"]   # {missing}',
-        "",
-    ]
-
-
-def _heading(name: str, about: str = "") -> str:
-    return f"[columns.{SingleKey(name).as_string()}]{about and f' # {about}'}"
-
-
-def _section_of_levels(name: str, book: Described) -> list[str]:
-    """Return the section of a column whose levels a code book has."""
-    levels = f"[{', '.join(map(_quoted, book.levels))}]"
-    ordered = ['kind = "ordered"', f"levels = {levels}"]
-    category = ['kind = "category"', f"categories = {levels}", '# other = "..."      # counts values without a label']
-    missing = f'missing = "{"category" if book.has_gaps else "refuse"}" # {_MISSING_LEVELS}'
-    return [
-        _heading(name),
-        "# by the labels in the file: of a code book, and not made of what occurs, as a rare one tells of a person;",
-        '# kind = "continuous", with bounds, publishes its numbers instead',
-        *(ordered if book.has_order else category),
-        f"description = {_quoted(book.label)}",
-        _MISSING if book.has_order else missing,
-        "# drop = true",
-        "",
-    ]
-
-
-def _section(
-    name: str, kind: ColumnType, label: str = "", *, boolean: bool = False, explained: bool = False
-) -> list[str]:
-    """Return a column's section; text is explained once."""
-    if kind in _LEFT_OUT:
-        short = [f"{_LEFT_OUT[kind]}: {'left out, see above' if explained else 'it is never published'}"]
-        said = short if explained else _HINTS.get(kind, short)
-        return [_heading(name), *(f"# {line}" for line in said), "drop = true", ""]
-    if named_like_an_identifier(name):
-        return [_heading(name), f"# {_IDENTIFIER}", "drop = true", ""]
-
-    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE]
-    hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean) + [_FORMAT] * (kind is ColumnType.UNKNOWN)
-    said = [
-        _kind(kind, boolean=boolean),
-        *(f"# {line}" for line in hints),
-        'unit = ""',
-        f"description = {_quoted(label)}",
-        _MISSING,
-    ]
-    return [_heading(name), *said, "# drop = true", ""]
-
-
-def _kind(kind: ColumnType, *, boolean: bool = False) -> str:
-    if boolean:
-        return 'kind = "boolean" # its bounds are 0 and 1'
-    if kind is ColumnType.UNKNOWN:
-        return f'kind = "continuous" # {_UNKNOWN}'
-    return f'kind = "{KINDS[kind.value].said_as or kind.value}"'
-
-
-_LEFT_OUT = {  # types that a new policy leaves out, and what is said of them
-    ColumnType.TEXT: "text",
-    ColumnType.NESTED: "lists or structures",
-    ColumnType.OTHER: "not numeric",
-}
-_HINTS = {
-    ColumnType.TEXT: (
-        "text: left out. If everybody may know which values can occur, publish it as a category, and delete drop:",
-        'kind = "category"            # or "ordered", with levels = ["lowest", ..., "highest"]',
-        'categories = ["...", "..."]  # public, never read off the data: a rare value in the list tells of a person',
-        'other = "other"              # counts all other values, which are refused otherwise',
-        'missing = "category"         # makes a gap a level of its own',
-        'format = "%d.%m.%Y"          # of kind = "date" or "time", written otherwise than by ISO',
-    ),
-    ColumnType.NESTED: ("lists or structures: never published; make columns of them (pyarrow.Table.flatten)",),
-}
-_DATES = {declared: kind.hint for declared in ColumnType if (kind := KINDS.get(declared.value)) and kind.hint}
-_BOUNDS = "bounds = [low, high]"
-_CHANGE = 'max_change = ...   # of counts, with unit = "change": how far one person changes it'
-_FORMAT = 'format = "%d.%m.%Y"   # of kind = "date" or "time", where cells are not like 2026-01-31 12:30:00'
-_IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
-_MISSING = (
-    'missing = "refuse" # or "drop" to leave out rows without a value, "indicator" to publish where gaps are, '
-    '"midpoint"'
-)
-_MISSING_LEVELS = 'or "refuse", "category" to make a gap a level of its own, "drop" to leave out rows without one'
-_PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
-_SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_OF_TEXT = ", ".join(f'"{name}"' for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from)
-_UNKNOWN = f'or "integer", {_OF_TEXT}: a text file does not say. Else drop = true'
-
-
-def _wide_sections(types: dict[str, ColumnType]) -> tuple[list[str], list[str]]:
-    """Return defaults for all columns, a section for each family of names, and lines that name the other columns."""
-    about = (
-        f"{len(types)} columns: what holds for all, then for those of like names. A column's own section goes before",
-        "the longest pattern that matches its name (* is any letters, ? any one), and that before shorter ones.",
-        _BOUNDS,
-    )
-    unknown = [_kind(ColumnType.UNKNOWN)] if ColumnType.UNKNOWN in types.values() else []
-    lines = [_heading("*"), *(f"# {line}" for line in about), *unknown, _MISSING, ""]
-
-    numeric = [name for name, kind in types.items() if kind.may_be_numbers]
-    others = [name for name, kind in types.items() if kind in (ColumnType.TEXT, *_DATES)]
+def _families_of(types: dict[str, ColumnType]) -> tuple[dict[str, list[str]], list[str], list[tuple[str, list[str]]]]:
+    """Return families of names, the columns that have sections, and lists of all others."""
+    numeric = [name for name, declared in types.items() if declared.may_be_numbers]
     identifiers = [name for name in numeric if named_like_an_identifier(name)]
     families = _families([name for name in numeric if name not in identifiers], types)
-    for pattern, members in families.items():
-        lines += [_heading(pattern, f"{len(members)} columns"), f"# {_BOUNDS}", '# unit = ""', ""]
-    for name in identifiers:
-        lines += _section(name, types[name])
+    inside = {name for members in families.values() for name in members} | {*identifiers}
+    lists = {
+        "The other columns, for sections of their own:": [name for name in numeric if name not in inside],
+        'Text and dates, left out unless a section gives a kind ("category", "date", ...):': [
+            name for name, declared in types.items() if declared in (ColumnType.TEXT, *_DATES)
+        ],
+    }
+    return families, identifiers, [(heading, _wrapped(names)) for heading, names in lists.items() if names]
 
-    inside = {name for members in families.values() for name in members} | set(identifiers)
-    single = _listing("The other columns, for sections of their own:", [n for n in numeric if n not in inside])
-    single += _listing('Text and dates, left out unless a section gives a kind ("category", "date", ...):', others)
-    return lines, single
 
-
-def _listing(heading: str, names: list[str]) -> list[str]:
-    """Return names as lines of a comment below their heading; nothing without names."""
+def _wrapped(names: Iterable[str]) -> list[str]:
     said = ", ".join(map(_quoted, names))
-    named = textwrap.wrap(said, 116, break_long_words=False, break_on_hyphens=False)
-    return [f"# {heading}", *(f"#   {line}" for line in named)] if named else []
+    return textwrap.wrap(said, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _families(names: list[str], types: dict[str, ColumnType]) -> dict[str, list[str]]:

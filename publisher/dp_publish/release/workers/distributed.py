@@ -6,12 +6,11 @@ which rows are published: it draws which of an entity's rows are kept, and worke
 
 import contextlib
 import hashlib
-import io
 import logging
 import secrets
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial, reduce
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from dp_bundle.base.errors import DataError, StoreError
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.engines.engine import map_in_order
 from dp_bundle.files.opening import open_store, remove_below
-from dp_bundle.files.places import RangeReader, Store
+from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap, unpack_kept
 from dp_publish.data.missing import RowReport
@@ -36,7 +35,7 @@ from dp_publish.release.workers.worker import Job, PartReceipt, RawRange, find_p
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_READ_AHEAD = 2**23  # bytes of a staged part
+_AT_ONCE = 2**23  # bytes of a staged part
 _GRAIN = 2**16  # raw rows of which the published ones are counted together
 
 
@@ -133,9 +132,9 @@ class ClusterJob:
         if [receipt.place for receipt in receipts] != [*range(len(receipts))] or self.report.n_rows != n_rows:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
 
-        # 3. They are read from where they are.
+        # 3. They come here, into files like those of a release without workers.
         store = open_store(self._cluster.staging)
-        return [Part(receipt.place, _open_staged(store, receipt), receipt.sha256) for receipt in receipts]
+        return [_take(store, receipt, making.new_file()) for receipt in receipts]
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
@@ -237,33 +236,21 @@ class PublishedRows:
         return self._keep(start, min(self._raw.n_rows, start + _GRAIN))
 
 
-class _Staged(RangeReader):
-    """A staged part, read from start to end; the last byte is given only if all of them are what was staged.
+def _take(store: Store, receipt: PartReceipt, file: BinaryIO) -> Part:
+    """Copy a staged part into a file of this process, where nobody can change it, and remove it from where it was.
 
-    Closing it removes it.
+    Raises
+    ------
+    StoreError
+        It is not what was staged.
     """
-
-    def __init__(self, store: Store, receipt: PartReceipt) -> None:
-        super().__init__(receipt.size)
-        self._store, self._receipt = store, receipt
-        self._digest, self._digested = hashlib.sha256(), 0
-
-    def _content(self, position: int, size: int) -> bytes:
-        content = self._store.read(self._receipt.name, position, size) if size else b""
-        if position == self._digested:
-            self._digest.update(content)
-            self._digested += len(content)
-        whole = self._digested == self._receipt.size
-        if len(content) != size or (whole and self._digest.hexdigest() != self._receipt.sha256):
-            raise StoreError(self._store.uri, "a staged part was changed: stage where only you can write")
-        return content
-
-    def close(self) -> None:
-        if not self.closed:
-            with contextlib.suppress(StoreError, OSError):  # what cannot be removed now is tried again at the end
-                self._store.delete(self._receipt.name)
-        super().close()
-
-
-def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), _READ_AHEAD))
+    digest = hashlib.sha256()
+    for position in range(0, receipt.size, _AT_ONCE):
+        content = store.read(receipt.name, position, _AT_ONCE)
+        digest.update(content)
+        file.write(content)
+    if digest.hexdigest() != receipt.sha256:
+        raise StoreError(store.uri, "a staged part was changed: stage where only you can write")
+    with contextlib.suppress(StoreError, OSError):  # what cannot be removed now is tried again at the end
+        store.delete(receipt.name)
+    return Part(receipt.place, file, receipt.sha256)

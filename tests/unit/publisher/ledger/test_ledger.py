@@ -77,7 +77,7 @@ def test_a_release_is_reserved_sealed_published_or_cancelled(ledger: Ledger, tmp
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize(("place", "step"), [(events, "_insert"), (ledger_log, "_write_copy")])
+@pytest.mark.parametrize(("place", "step"), [(events, "_insert"), (ledger_log, "_append_to")])
 def test_kill_at_every_write_leaves_a_ledger_that_is_right(place: object, step: str, moment: str, home: Path) -> None:
     """Killed at any moment, a reservation is on the books or not, and the next one goes on from there."""
     ledger = Ledger()
@@ -96,7 +96,7 @@ def test_kill_at_every_write_leaves_a_ledger_that_is_right(place: object, step: 
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     found = len(ledger.books().lines)
-    assert found == (2 if step == "_write_copy" else 1)
+    assert found == (2 if step == "_append_to" else 1)
     assert ledger.reserve("wine", ROW).cumulative.releases == found + 1
     assert (home / "keys" / "ledger.log").read_text().splitlines() == ledger.books().lines
 

@@ -82,7 +82,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ("[privacy]\nmu = 1\nbudget_mu = 0", "budget_mu"),
         ("[privacy]\nmu = 1\nbudget_mu = { row = 0 }", "budget_mu"),
         ("[privacy]\nmu = 1\nbounds_share = 0", "bounds_share"),
-        ("[privacy]\nmu = 1\nl2_radius = 1", "l2_radius is for a covariance"),
+        ("[privacy]\nmu = 1\nl2_radius = 1", "covariance release has l2_radius"),
         ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = true }', "max_rows"),
         ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 3, cap = 1 }', "cap"),
         ("[privacy]\nmu = 1\n[columns.a]\nweight = 1e10", "weight"),

@@ -47,18 +47,17 @@ def test_of_tasks_that_run_twice_one_part_is_published(
     """
     seen: dict[str, bytes] = {}
     left: list[str] = []
-    write, remove = distributed.ClusterJob.write, Begun.remove
+    take, remove = distributed._take, Begun.remove
 
-    def write_and_look(job: distributed.ClusterJob, *arguments: Any) -> list[Part]:
-        written = write(job, *arguments)
+    def look_and_take(*arguments: Any) -> Part:
         seen.update({name: open_store(cluster.staging).read(name) for name in staged_parts(cluster)})
-        return written
+        return take(*arguments)
 
     def look_and_remove(begun: Begun) -> None:
         left.extend(staged_parts(cluster))
         remove(begun)
 
-    monkeypatch.setattr(distributed.ClusterJob, "write", write_and_look)
+    monkeypatch.setattr(distributed, "_take", look_and_take)
     monkeypatch.setattr(Begun, "remove", look_and_remove)
     receipt = by_workers(policy_for())
     assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
@@ -77,18 +76,17 @@ def test_staging_that_cannot_be_trusted_publishes_nothing(
     lost: str, cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A staged part that was changed, or is gone, ends the release, which stays on the books."""
-    write = distributed.ClusterJob.write
+    take = distributed._take
 
-    def change(job: distributed.ClusterJob, *words: Any) -> Any:
-        found = write(job, *words)
+    def change(*words: Any) -> Any:
         for path in (tmp_path / "staging").rglob("part-00003.parquet"):
             content = path.read_bytes()
             path.unlink()
             if lost == "answer":
                 path.write_bytes(content[:-50] + bytes(50))
-        return found
+        return take(*words)
 
-    monkeypatch.setattr(distributed.ClusterJob, "write", change)
+    monkeypatch.setattr(distributed, "_take", change)
     with pytest.raises((StoreError, DpGraphError)) as caught:
         by_workers(policy_for())
     assert "stays on the books" in caught.value.__notes__[0]
