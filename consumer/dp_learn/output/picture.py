@@ -104,6 +104,7 @@ def draw_network(network: Network, axes: Axes, title: str, drowned: Sequence[str
     axes.set_xlabel("\n".join(("; ".join(notes[:1]), "; ".join(notes[1:]))), loc="left", fontsize=_CAPTION, **text)
     below = -2.1 * _LINE / (axes.bbox.height / axes.figure.dpi)
     legend: dict[str, Any] = {"ncols": 4, "frameon": False, "fontsize": _CAPTION, "borderaxespad": 0.0}
+    legend |= {"columnspacing": 1.0, "handlelength": 1.5, "handletextpad": 0.4}  # four columns fit
     axes.legend(loc="upper left", bbox_to_anchor=(0.0, below), **legend)
 
 
@@ -134,7 +135,7 @@ def _draw_columns(network: Network, axes: Axes) -> None:
         axes.scatter(*network.places[group].T, color=colour, label=label, **look)
     others = np.flatnonzero(~network.drawn)
     if n_unlinked := int(np.count_nonzero(network.degrees == 0)):
-        label = f"{counted(n_unlinked, 'column')} without a link"
+        label = f"{n_unlinked} without a link"
         axes.scatter(*network.places[others].T, color=shade("faint").light, label=label, **look)
 
 

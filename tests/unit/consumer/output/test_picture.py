@@ -73,7 +73,7 @@ def test_signs_and_sizes_are_told_apart_without_colours() -> None:
 def test_drowned_columns_are_told_from_those_without_an_edge() -> None:
     """What no estimate is about is named in the caption, and a column without an edge has an entry in the legend."""
     axes = _drawn(_chain("a", "b", "lonely"), "gone", "lost")
-    assert "1 column without a link" in {text.get_text() for text in axes.get_legend().get_texts()}
+    assert "1 without a link" in {text.get_text() for text in axes.get_legend().get_texts()}
     assert "left out: gone, lost" in axes.get_xlabel()
 
 
