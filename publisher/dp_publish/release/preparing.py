@@ -8,13 +8,18 @@ by the policy that was found, at what is left of the strength.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import math
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,6 +29,7 @@ from dp_bundle.base.wording import A_POLICY
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.manifest.base import software_with_code
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu
@@ -42,27 +48,16 @@ from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.targets import Target
 from dp_publish.release.workers.cluster import Cluster, whole_place
+from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
+from dp_publish.rows.noise import Bounds
+from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
 from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
-
-from typing import TYPE_CHECKING
-
-from dp_bundle.manifest.columns import Column
-from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
-from dp_publish.rows.noise import Bounds
-from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
-
-if TYPE_CHECKING:
-    from dp_publish.release.workers.distributed import ClusterJob
-
-import hashlib
-from functools import cache
-from importlib.util import find_spec
-
-_MOST_KEPT = 2**24  # numbers of a text file
+_MOST_KEPT = 2**24  # numbers of a text file in memory
+_ROOM = 20  # bytes of a disk for each number that a file is to keep
 PACKAGES = ("dp_bundle", "dp_learn", "dp_audit", "dp_publish")  # in the order of an archive's folders, and in them
 
 
@@ -225,34 +220,88 @@ class Order:
 def make_maker(order: Order, table: Table, tasks: ClusterJob | None = None) -> Maker:
     """Return what draws a release from its table, in this process or by workers."""
     if order.policy.sought is not None:
-        work_at = partial(_work_at, order.policy, order.keystream is None)
+        work_at = partial(_work_at, order.policy, order.keystream is None, order.target.folder)
         return DiscoveringMaker(order.policy, table, order.partition, work_at)
-    work = tasks or _work_at(order.policy, order.keystream is None, table, len(order.kinds))
+    work = tasks or _work_at(order.policy, order.keystream is None, order.target.folder, table, len(order.kinds))
     kind = CovarianceMaker if order.policy.privacy.is_moments else RowsMaker
     return kind(order.policy, order.kinds, order.partition, work)
 
 
-def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) -> LocalWork:
+def _work_at(policy: Policy, keeps_numbers: bool, folder: Path, table: Table, n_columns: int) -> LocalWork:
     """Return the rows that may be published, with this process at them."""
     rows, privacy = batch_rows(n_columns), policy.privacy
     if privacy.entity is None:
-        return LocalWork(partial(_read, table, rows, {}), table, keeps_numbers)
+        return LocalWork(ParsedOnce(table, rows, folder).read, table, keeps_numbers)
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
-    return LocalWork(partial(_read, cap.table, rows, {}), cap.table, keeps_numbers=False, cap=cap, report=report)
+    read = ParsedOnce(cap.table, rows, folder).read
+    return LocalWork(read, cap.table, keeps_numbers=False, cap=cap, report=report)
 
 
-def _read(
-    table: Table, rows: int, kept: dict[str, list[pa.RecordBatch]], kinds: dict[str, str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table; a small text file is parsed once for all passes over the same columns."""
-    if table.survey is None or table.survey().n_rows * len(kinds) > _MOST_KEPT or "text" in kinds.values():
-        yield from table.read(kinds, rows)
-        return
-    if str(kinds) not in kept:
-        kept.clear()
-        kept[str(kinds)] = [*table.read(kinds, rows)]
-    yield from kept[str(kinds)]
+class ParsedOnce:
+    """The rows of a table, which is parsed once for all passes over the same numbers if it is text.
+
+    These are kept: in memory, or, if they are many, in a file without a name, which goes with the process, however that
+    ends. Where there is no room for one, the text is parsed again.
+
+    Parameters
+    ----------
+    table : Table
+        The raw table.
+    rows : int
+        The most of a batch.
+    folder : Path
+        Where the file is made.
+    """
+
+    def __init__(self, table: Table, rows: int, folder: Path) -> None:
+        self._table, self._rows, self._folder = table, rows, folder
+        self._kinds: dict[str, str] = {}
+        self._kept: list[pa.RecordBatch] | IO[bytes] = []
+
+    def read(self, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order, with the columns of some kinds."""
+        if self._table.survey is None or "text" in kinds.values():
+            yield from self._table.read(kinds, self._rows)
+        elif kinds != self._kinds:
+            self._kinds, self._kept = {}, []
+            yield from self._parse(kinds, self._table.survey().n_rows)
+        elif isinstance(self._kept, list):
+            yield from self._kept
+        else:
+            self._kept.seek(0)
+            yield from pa.ipc.open_stream(self._kept)
+
+    def _parse(self, kinds: dict[str, str], n_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, and keep them if all are asked for."""
+        batches, n_numbers = self._table.read(kinds, self._rows), n_rows * len(kinds)
+        if n_numbers <= _MOST_KEPT:
+            self._kept, self._kinds = [*batches], kinds
+            yield from self._kept
+            return
+        file, writer = self._room_for(n_numbers), None
+        for batch in batches:
+            yield batch
+            try:
+                if file is not None:
+                    writer = writer or pa.ipc.new_stream(file, batch.schema)
+                    writer.write_batch(batch)
+            except OSError:  # no room after all
+                file = None
+        if file is not None and writer is not None:
+            writer.close()
+            self._kept, self._kinds = file, kinds
+
+    def _room_for(self, n_numbers: int) -> IO[bytes] | None:
+        """Return a file without a name, where the disk has room for all that is to be kept."""
+        try:
+            if shutil.disk_usage(self._folder).free > _ROOM * n_numbers:
+                file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  closed with this object
+                weakref.finalize(self, file.close)
+                return file
+        except OSError:  # none can be made here
+            pass
+        return None
 
 
 def place_for_workers(data: Source) -> str:
