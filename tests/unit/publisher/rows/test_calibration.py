@@ -12,7 +12,7 @@ from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.guarantee import Guarantee, release_mu
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns
@@ -131,6 +131,18 @@ def test_search_and_rows_together_keep_to_the_strength(
     assert set(cost.mu) == {"cell", "row", policy.privacy.account}
     assert guarantee.bounds_mu == pytest.approx(shares.target * math.sqrt(share), rel=1e-8)
     assert [column.bounds_obtained for column in columns] == ["declared", "private-quantiles", "private-quantiles"]
+
+
+@pytest.mark.parametrize("strength", [{"mu": 1.0}, {"rho": 0.5}])
+def test_whole_numbers_keep_to_the_strength(strength: dict[str, float]) -> None:
+    """Whole numbers within declared or found bounds, few or many, have the noise that is booked before it is drawn."""
+    for bounds in ((0.0, 1.0), (0.0, 2.0**20)):
+        for policy, found in (
+            (make({"a": list(bounds)}, **strength), {}),
+            (make({}, {"a": {}}, **strength), {"a": bounds}),
+        ):
+            _, columns, _, cost = made(policy, {"a": "integer"}, found=found)
+            assert release_mu("row", columns) <= cost.mu["row"]
 
 
 def test_weights_share_a_rows_mu_and_not_a_cells() -> None:
