@@ -160,7 +160,11 @@ def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
         added = (steps**2 @ law) / law.sum() * (n_levels - 1 if n_levels > 2 else 2)
         replaced = (p * (1 - p)).sum() / (response.p_same - response.p_other) ** 2
         # noise that leaves nearly all cells as they are is not taken, accurate as it is
-        assert is_response_better(n_levels, mu, sigma) == (sigma < ENOUGH_SIGMA or replaced < added)
+        better = sigma < ENOUGH_SIGMA or replaced < added
+        assert is_response_better(n_levels, mu, sigma) == better
+        category = {"kind": "category", "categories": [*map(str, range(n_levels))]}
+        columns = calibrate({"x": category}, unit="cell", mu=mu)[0].values()
+        assert {each.response is not None for each in columns} == {better}
 
 
 @pytest.mark.parametrize("n_levels", [2, 5])
