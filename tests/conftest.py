@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +138,14 @@ def policy() -> Policy:
     return make_policy({"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}, mu=20.0, unit="row")
 
 
-def make_policy(
-    bounds: dict[str, list[float]], columns: dict[str, Any] | None = None, *, name: str = "people", **privacy: object
-) -> Policy:
-    """Return a policy with these bounds, these further sections on columns, and this privacy section."""
-    entries = {column: {"bounds": limits} for column, limits in bounds.items()} | (columns or {})
-    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": entries})
+def make_policy(bounds: dict[str, list[float]], columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
+    """Return a policy with these bounds, these further sections on columns, and the rest as in `policy_with`."""
+    return policy_with({column: {"bounds": limits} for column, limits in bounds.items()} | (columns or {}), **privacy)
+
+
+def policy_with(columns: Mapping[str, Any], *, name: str = "people", **privacy: Any) -> Policy:
+    """Return a policy with these columns and this section on privacy."""
+    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
 
 
 @pytest.fixture
@@ -204,7 +206,7 @@ def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyP
     """Return a proxy to that server, with no faults yet, by which the environment reaches it; `bucket` is a new one."""
     proxy = FaultyProxy(s3_server.port)
     proxy.bucket = s3_server.new_bucket()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing-secret")
     monkeypatch.setenv("AWS_REGION", "us-east-1")

@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
+
+from tests.web import LocalServer
 
 _SERVE = """
 import os, sys
@@ -60,7 +61,7 @@ class S3Server:
         self._process.communicate()
 
 
-class FaultyProxy:
+class FaultyProxy(LocalServer):
     """A proxy that passes requests on, counts them, and fails as it is told.
 
     Attributes
@@ -95,31 +96,15 @@ class FaultyProxy:
         self._random = random.Random(seed)
         self._lock = threading.Lock()
         self._one_at_a_time = threading.Lock()
-        proxy = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-            def _pass_on(self) -> None:
-                proxy.handle(self, port)
-
-            do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _pass_on  # noqa: N815
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
+        self._port = port
+        super().__init__(version="HTTP/1.1")
 
     def break_everything(self) -> None:
         """Fail in every way, each on a tenth of the requests, and lose the answer of each first conditional PUT."""
         self.unavailable = self.reset = self.cut = 0.1
         self.lose_answers = True
 
-    def handle(self, request: BaseHTTPRequestHandler, port: int) -> None:
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
         """Answer one request, or fail."""
         content = request.rfile.read(int(request.headers.get("Content-Length", 0)))
         fault = self._choose(request)
@@ -134,7 +119,7 @@ class FaultyProxy:
 
         # moto looks for the object and writes it in two steps; S3 does both in one
         with self._one_at_a_time if "If-None-Match" in request.headers else contextlib.nullcontext():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
             connection.request(request.command, request.path, content, dict(request.headers.items()))
             answer = connection.getresponse()
             body = answer.read()
@@ -161,12 +146,6 @@ class FaultyProxy:
             request.wfile.write(body)
             self.bytes_sent += len(body)
 
-    def close(self) -> None:
-        """Stop."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
     def _choose(self, request: BaseHTTPRequestHandler) -> str | None:
         """Choose what goes wrong with a request, if anything, and count it."""
         with self._lock:
@@ -189,10 +168,10 @@ class FaultyProxy:
 def _reset(request: BaseHTTPRequestHandler, *, gently: bool = False) -> None:
     """Close a connection, by a reset if not gently."""
     request.close_connection = True
-    if not gently:
-        request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    else:
+    if gently:
         request.wfile.flush()
         time.sleep(0.001)
-    request.connection.shutdown(socket.SHUT_RDWR) if gently else None
+        request.connection.shutdown(socket.SHUT_RDWR)
+    else:
+        request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     request.connection.close()

@@ -1,4 +1,4 @@
-"""A web server on this machine that serves contents in ranges, and misbehaves as it is told."""
+"""Servers on this machine: any, and one that serves contents in ranges, and misbehaves as it is told."""
 
 import datetime
 import ipaddress
@@ -15,7 +15,48 @@ from cryptography.hazmat.primitives.asymmetric import ec
 _ENDLESS = 2**28  # bytes: what comes of a server that does not stop, before the test does
 
 
-class WebServer:
+class LocalServer:
+    """A server whose `answer` is called with every request, each in a thread of its own."""
+
+    def __init__(self, certificate: Path | None = None, version: str = "HTTP/1.0") -> None:
+        answer = self.answer
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = version
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+            def _answer(self) -> None:
+                answer(self)
+
+            do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _answer  # noqa: N815
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            scheme = "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer one request."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class WebServer(LocalServer):
     """A server of the contents in a dictionary, by path.
 
     Attributes
@@ -44,27 +85,7 @@ class WebServer:
         self.redirects: dict[str, str] = {}
         self.statuses: list[int] = []
         self.sent = 0
-        web = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                web.answer(self)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        scheme = "http"
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-            scheme = "https"
-        self.url = f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
+        super().__init__(certificate)
 
     def serve_folder(self, folder: Path, under: str) -> None:
         """Serve the files of a folder, or one file, under a path."""
@@ -113,12 +134,6 @@ class WebServer:
     def _send(self, request: BaseHTTPRequestHandler, content: bytes) -> None:
         self.sent += len(content)  # before a reader can have them
         request.wfile.write(content)
-
-    def close(self) -> None:
-        """Stop."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def make_certificate(path: Path) -> Path:

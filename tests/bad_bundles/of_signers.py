@@ -83,6 +83,7 @@ CASES = [
         ("asinh in place of scores", "P4", stated({"columns.0.transform": _ASINH}, _COPULA), "'scores'"),
         ("integer for a float", "P4", payload(b'"bounds_mu":0.0', b'"bounds_mu":0'), _SPELLED),
         ("text for a number", "P4", stated({"n_rows": "178"}), _UNSOUND),
+        ("number for a list", "P4", stated({"columns": 13}), _UNSOUND),
         ("number beyond all releases", "P4", stated({"lineage.number": 10**9 + 1}), _UNSOUND),
         ("number of 4201 digits", "P4", payload(b'"number":1', b'"number":1' + b"0" * 4200), _UNSOUND),
         ("more rows than can be counted", "P4", stated({"n_rows": 2**53 + 1}), _UNSOUND),

@@ -11,7 +11,7 @@ from tests.bad_bundles.corpus import CASES, file_name, write_corpus
 from tests.bad_bundles.making import KEY, Case, good
 from tests.tamper.archives import read_all
 
-from dp_bundle import BundleError, open_bundle
+from dp_bundle import BundleError, open_bundles
 from dp_bundle.trust.judging import TrustPolicy, UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_bundle.trust.store import TrustStore
@@ -47,8 +47,9 @@ def trusting(home: Path) -> None:
 
 
 def _read(path: Path, trust: TrustPolicy | None = None) -> None:
-    """Open a bundle, and read all of its numbers."""
-    with open_bundle(path, trust) as bundle:
+    """Open a bundle as dp-learn does, which asks for its shape, and read all of its numbers."""
+    (bundle,) = open_bundles([path], trust, require_shape=repr)
+    with bundle:
         read_all(bundle)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
+from tests.conftest import make_policy
 
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
-from dp_publish import Policy, publish
+from dp_publish import publish
 from dp_publish.sampling.keystream import insecure_keystream
 
 Table = tuple[pd.DataFrame, dict[str, list[float]]]  # and the bounds of its columns
@@ -79,8 +80,7 @@ class Results:
 
     def publish(self, name: str, table: pd.DataFrame, bounds: dict[str, list[float]], **privacy: object) -> Path:
         """Publish a table with noise that is the same in every run."""
-        columns = {column: {"bounds": limits} for column, limits in bounds.items()}
-        policy = Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
+        policy = make_policy(bounds, name=name, **privacy)
         home = os.environ["DPGRAPH_HOME"]
         os.environ["DPGRAPH_HOME"] = str(self.root / "home")
         try:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
@@ -108,7 +109,7 @@ def _policy(
     given = {key: value for key, value in vars(strength).items() if key != "excepted_delta"}
     privacy = {"release": "covariance", "mechanism": name, "neighbours": neighbours, "unit": unit, **given}
     columns = {column: {"bounds": [-1, 1]} for column in NAMES}
-    return Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
+    return policy_with(columns, **privacy)
 
 
 def test_table_has_every_mechanism() -> None:

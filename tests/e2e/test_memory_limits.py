@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 
 from dp_bundle.base.machine import format_size
 from dp_learn.pipeline.memory import learning_memory
@@ -148,7 +149,7 @@ def test_learning_takes_no_more_than_was_said(estimator: str, tmp_path: Path, ke
     """For 400 columns, the peak is below what is said, and not below a sixth of it; what compiles asks for more."""
     n_columns = 400
     columns = {f"c{index}": {"bounds": [0, 1]} for index in range(n_columns)}
-    policy = Policy.model_validate({"dataset": {"name": "w"}, "privacy": {"mu": 60.0}, "columns": columns})
+    policy = policy_with(columns, mu=60.0)
     publish(table_of(n_columns, 1_600), policy, out=tmp_path / "w.bundle.tar", key=key)
     needed = learning_memory(n_columns, estimator=estimator)
     for compiling in (500, 0):

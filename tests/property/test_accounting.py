@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import (
@@ -18,7 +19,6 @@ from dp_publish.accounting.conversions import (
     rho_for_mu,
     unit_mu,
 )
-from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.private_bounds import choice_mu, search_mu
 
@@ -141,7 +141,7 @@ def test_point_asked_for_is_the_point_released(
         "delta": delta,
         "unit": {"entity": "who", "max_rows": 3} if unit == "entity" else unit,
     }
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     shares = share_mu(policy, kinds)
     guarantee = guarantee_of_rows(policy, set_noise(policy, kinds, shares), shares)
     assert guarantee is not None

@@ -13,7 +13,7 @@ from tests.statistical.transcripts import judge_turn, record, replay
 
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
-from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.mechanisms.two_round import NoisySums, TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.rows import RADIUS_BITS, RoundMap, cut_to_integers, round_transform
@@ -81,8 +81,10 @@ def test_replaced_row_moves_sums_by_no_more_than_the_sensitivity(seed: int, p: i
 
     for chosen in range(len(steps)):
         scaling = _scaling(frame, steps, chosen)
-        moved = one.moments(chosen, scaling).steps - two.moments(chosen, scaling).steps
+        moments = one.moments(chosen, scaling), two.moments(chosen, scaling)
+        moved = moments[0].steps - moments[1].steps
         square = Fraction(sum(int(entry) ** 2 for entry in moved.flat), 16**GRID_BITS)
+        assert math.isclose(NoisySums.moved(*moments), math.sqrt(square))
         assert square <= 2 * (scaling.squared_radius + Fraction(scaling.constant) ** 2) ** 2
         (total, most), (other_total, _) = one.fourth_powers(chosen), two.fourth_powers(chosen)
         assert abs(total - other_total) <= most

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 
 from dp_bundle import open_bundle
 from dp_learn.covariance.sample import Sample
@@ -28,7 +29,7 @@ def policy_for(names: list[str], bounds: np.ndarray, spreads: np.ndarray, mu: fl
         for name, limits, spread in zip(names, bounds.tolist(), spreads.tolist(), strict=True)
     }
     privacy = {"release": "covariance", "mechanism": "two-round", "mu": mu}
-    return Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    return policy_with(columns, **privacy)
 
 
 def forecast_of(n_rows: int, policy: Policy) -> ForecastRow:

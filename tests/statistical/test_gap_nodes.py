@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import Learned, learn_graph
 from dp_learn.pipeline.graph import partial_correlations
-from dp_publish import Policy, publish
+from dp_publish import publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -21,7 +22,7 @@ INDICATOR = {"missing": "indicator"}
 
 def learn(table: pd.DataFrame, columns: dict[str, Any], folder: Path, seed: int, **privacy: Any) -> Learned:
     """Publish a table with this noise, and learn from it."""
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     path, ledger = folder / f"{seed}.tar", Ledger(folder / f"{seed}.sqlite")
     publish(
         table, policy, out=path, key=Ed25519PrivateKey.generate(), ledger=ledger, keystream=insecure_keystream(seed)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -61,7 +62,7 @@ def make_policy(of_levels: str, **privacy: Any) -> Policy:
         "kids": {"bounds": [0, 6]},
         "weight": {"bounds": [0, 140]},
     }
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    return policy_with(columns, **privacy)
 
 
 def repeat(policy: Policy, folder: Path) -> list[NoisyCovariance | Any]:

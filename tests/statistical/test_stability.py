@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 from tests.statistical.worlds import names, random_graph
 
 from dp_bundle import open_bundle
@@ -17,7 +18,7 @@ from dp_learn.covariance.sources import bundle_source
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.settings import Settings
 from dp_learn.pipeline.stability import measure_stability
-from dp_publish import Policy, publish
+from dp_publish import publish
 
 P, N_RELEASES = 12, 70
 
@@ -27,9 +28,7 @@ def test_frequencies_are_those_of_real_releases(tmp_path: Path, key: Ed25519Priv
     """Of 66 pairs at least nine in ten agree within 0.1, links and others."""
     rows = random_graph(P).draw(np.random.default_rng(8), 1500)
     columns = {name: {"bounds": [-4, 4]} for name in names(P)}
-    policy = Policy.model_validate(
-        {"dataset": {"name": "one"}, "privacy": {"mu": 1.0, "release": "covariance"}, "columns": columns}
-    )
+    policy = policy_with(columns, mu=1.0, release="covariance")
     counts, stability = np.zeros((P, P)), None
     for number in range(N_RELEASES):
         path = tmp_path / f"{number}.bundle.tar"

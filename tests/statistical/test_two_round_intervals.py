@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import load_diabetes
+from tests.conftest import policy_with
 from tests.statistical.worlds import gaussian_world, random_graph
 
 from dp_bundle import open_bundle
@@ -16,7 +17,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.pipeline.learn import infer_pairs
-from dp_publish import Policy, publish
+from dp_publish import publish
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS = 2000
@@ -47,7 +48,7 @@ def test_intervals_cover_as_often_as_they_say(
     upper, names = np.triu_indices(p, 1), [f"x{j}" for j in range(p)]
     columns = {name: {"bounds": [-10, 10]} for name in names}
     privacy = {"mu": mu, "release": "covariance", "mechanism": "two-round"}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
 
     errors, covered = [], []
     for repeat in range(REPEATS[p]):
@@ -89,7 +90,7 @@ def test_nearly_collinear_columns_are_tested_at_every_strength(
     partial, upper, names = -scaled(np.linalg.inv(correlation)), np.triu_indices(p, 1), [f"x{j}" for j in range(p)]
     columns = {name: {"bounds": [-9, 9]} for name in names}
     privacy = {"mu": mu, "release": "covariance", "mechanism": "two-round"}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     rng = np.random.default_rng(3)
 
     covered = []

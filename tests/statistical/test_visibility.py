@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 from tests.statistical.worlds import gaussian_noise, gaussian_world, names, observe
 
 from dp_bundle import open_bundle
@@ -15,7 +16,7 @@ from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import rows_to_see, smallest_visible
 from dp_learn.pipeline.learn import learn_graph
-from dp_publish import Policy, publish
+from dp_publish import publish
 
 P, N_ROWS, NOISE = 10, 2000, gaussian_noise(1.0)
 
@@ -118,7 +119,7 @@ def test_constants_are_left_out_of_tests_and_graph(release: str, tmp_path: Path,
     table = pd.DataFrame({**numbers, **{f"c{place}": float(place) for place in range(20)}})
     bounds = {name: {"bounds": [-5, 25]} for name in table} if release == "rows" else {}
     privacy = {"release": release, "mu": 100.0 if release == "rows" else 5.0}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": bounds})
+    policy = policy_with(bounds, **privacy)
 
     kept, linked = 0, set[tuple[int, str]]()
     for draw in range(12):

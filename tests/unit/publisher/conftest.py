@@ -1,15 +1,14 @@
 """dp-publish in the test's own process, and a table of people with a policy beside it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from dp_bundle.cli.console import run
-from dp_publish import Policy
 from dp_publish.cli.main import cli
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
@@ -26,11 +25,6 @@ bounds = [20, 140]
 [columns.visits]
 bounds = [0, 30]
 """
-
-
-def policy_with(columns: Mapping[str, Any], **privacy: Any) -> Policy:
-    """Return a policy with these columns and this section on privacy."""
-    return Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
 
 
 def sealed(**types: str) -> Table:

@@ -83,9 +83,9 @@ class StepShares:
     lengths: float
     first: float
     second: float
-    range: float = 0.0
-    n_ranges: int = 0
-    margins: float = 0.0
+    range: float
+    n_ranges: int
+    margins: float
 
     @property
     def choices(self) -> float:

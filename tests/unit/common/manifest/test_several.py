@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from tests.conftest import policy_with
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
-from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import guarantee_of_rows, set_noise, share_mu
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -23,9 +23,7 @@ KINDS = dict.fromkeys("abc", "continuous")
 def rows(column: dict[str, Any], kinds: dict[str, str] | None = None, **privacy: Any) -> tuple[Guarantee, Any, Any]:
     """Return the guarantee of a release of rows with such columns, the columns, and the shares."""
     kinds = kinds or KINDS
-    strength = privacy or {"mu": 1.0}
-    document = {"dataset": {"name": "d"}, "privacy": strength, "columns": dict.fromkeys(kinds, column)}
-    policy = Policy.model_validate(document)
+    policy = policy_with(dict.fromkeys(kinds, column), **(privacy or {"mu": 1.0}))
     shares = share_mu(policy, kinds)
     found = None if "bounds" in column else dict.fromkeys(kinds, (0.0, 1.0))
     columns = set_noise(policy, kinds, shares, found=found)

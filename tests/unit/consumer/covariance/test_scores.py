@@ -12,6 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from scipy import stats
+from tests.conftest import policy_with
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
@@ -41,9 +42,7 @@ def rows(rng: np.random.Generator, n: int) -> pd.DataFrame:
 def policy(name: str = "d", **columns: dict[str, Any]) -> Policy:
     """Return a policy of normal scores at mu = 1."""
     said = {name: kind for name, (_, kind) in COLUMNS.items()} | columns
-    return Policy.model_validate(
-        {"dataset": {"name": name}, "privacy": {"scale": "scores", "mu": 1.0}, "columns": said}
-    )
+    return policy_with(said, name=name, scale="scores", mu=1.0)
 
 
 def true_partial() -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ N = np.array([0.5, 1.0, 0.7, 1.8])  # weights of periods, of mean 1
 CASES = {  # columns, kind, alpha, coupling, diagonal penalised, least eigenvalue of the second period
     "fused": (15, "fused", 0.1, 0.05, True, 0.05),
     "fused, indefinite": (8, "fused", 0.3, 0.1, True, -0.2),
-    "smooth": (8, "smooth", 0.1, 0.3, False, 0.05),
+    "smooth": (8, "smooth", 0.1, 0.03, False, 0.05),
     "pairs": (8, "pairs", 0.1, 0.03, True, 0.05),
     "group": (8, "group", 0.08, 0.1, False, 0.05),
 }

@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import epsilon_for_delta, epsilon_for_delta_zcdp
-from dp_publish.accounting.curve import Loss, epsilon_of_unit, has_at_most, privacy_curve
+from dp_publish.accounting.curve import Loss, deltas_of_unit, epsilon_of_unit, has_at_most, privacy_curve
 
 DELTAS = [1e-4, 1e-6, 1e-10]
 
@@ -86,6 +86,15 @@ def test_all_continuous_is_exact() -> None:
     mu = math.sqrt(4 * 25 + 11)
     assert epsilon_of_unit("entity", losses, 1e-6, 4, math.sqrt(11)) == pytest.approx(epsilon_for_delta(mu, 1e-6))
     assert epsilon_of_unit("cell", losses, 1e-6, common_mu=3.0) == pytest.approx(epsilon_for_delta(5.0, 1e-6))
+
+
+def test_epsilon_of_many_discrete_columns_has_its_delta_again() -> None:
+    """Where the rounding of many columns is percents of delta, both are inverse; where it is more, rho says more."""
+    losses = [Loss(10, 1000.0, discrete=True)]
+    epsilon = epsilon_of_unit("row", losses, 1e-6, 10**5)
+    assert deltas_of_unit("row", losses, [epsilon], 10**5) == [pytest.approx(1e-6, rel=1e-7)]
+    many = epsilon_of_unit("row", losses, 1e-6, 10**6)
+    assert many == pytest.approx(epsilon_for_delta_zcdp(50.0, 1e-6), rel=1e-9)
 
 
 def test_tiny_deltas_fall_back_on_rho() -> None:

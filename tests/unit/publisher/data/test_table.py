@@ -18,8 +18,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import make_policy
-from tests.unit.publisher.conftest import policy_with
+from tests.conftest import make_policy, policy_with
 
 from dp_bundle.base.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
 from dp_bundle.trust.signing import load_private_key

@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import CellError, HeaderError, PolicyError, SchemaError
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import resolve
 from dp_publish.policy.file import load_policy
-from dp_publish.policy.model import Policy
 
 FRAME = pd.DataFrame({"größe": [1.5, -0.25, 1200.0], "n": [1, 2, 30], "t": ["a;b", 'x "y"\nz', "s3cr3t"]})
 
@@ -113,9 +113,7 @@ def test_marks_that_may_separate_thousands_or_decimals_are_refused(tmp_path: Pat
     assert read(tmp_path / "a.csv", {"v": "continuous"}, decimal=".") == {"v": [800, 1.234]}
 
     (tmp_path / "p.csv").write_text("v\n12 %\n$1\n")
-    policy = Policy.model_validate(
-        {"dataset": {"name": "p"}, "privacy": {"mu": 1.0}, "columns": {"v": {"bounds": [0, 99], "unit": "%"}}}
-    )
+    policy = policy_with({"v": {"bounds": [0, 99], "unit": "%"}}, mu=1.0)
     with pytest.raises(CellError, match=r"line 3.* sign \$"):
         next(resolve(open_table(tmp_path / "p.csv"), policy)[0].read({"v": "continuous"}, 9))
 
@@ -123,10 +121,9 @@ def test_marks_that_may_separate_thousands_or_decimals_are_refused(tmp_path: Pat
 @pytest.mark.parametrize(("unit", "cells"), [("1", [" 21 ", "21"]), ("s", ["yes", "5 s"]), ("y", ["infinity", "-inf"])])
 def test_a_unit_is_no_part_of_a_number(unit: str, cells: list[str], tmp_path: Path) -> None:
     """What a cell means without it, it means with it; a fraction with a sign is a fraction."""
-    entry = {"bounds": [0, 99], "unit": unit}
-    policy = {"dataset": {"name": "p"}, "privacy": {"mu": 1.0}, "columns": {"v": entry}}
+    policy = policy_with({"v": {"bounds": [0, 99], "unit": unit}}, mu=1.0)
     (tmp_path / "p.csv").write_text("\n".join(["v,w", *(f"{cell},x" for cell in cells)]))
-    table, _ = resolve(open_table(tmp_path / "p.csv"), Policy.model_validate(policy))
+    table, _ = resolve(open_table(tmp_path / "p.csv"), policy)
     expected = {" 21 ": 21.0, "21": 21.0, "yes": 1.0, "5 s": 5.0, "infinity": math.inf, "-inf": -math.inf}
     assert next(table.read({"v": "continuous"}, 9))["v"].to_pylist() == [expected[cell] for cell in cells]
     (tmp_path / "p.csv").write_text(f"v,w\n12.5 {unit},x\n")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
+from tests.conftest import policy_with
 
 from dp_publish.forecast.advice import forecast_drawn
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.policy.columns import prepare
-from dp_publish.policy.model import Policy
 
 
 def test_a_weaker_guarantee_never_shows_less() -> None:
@@ -14,7 +14,7 @@ def test_a_weaker_guarantee_never_shows_less() -> None:
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 8)), columns=[*"abcdefgh"])
     seen = []
     for mu in np.geomspace(0.1, 100.0, 13):
-        policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": mu}})
+        policy = policy_with({}, mu=mu)
         chosen, why = choose_release(table, policy)
         found = prepare(table, chosen).policy
         kinds = dict.fromkeys(table, "continuous")

@@ -12,9 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import DpGraphError
-from dp_publish import Policy
 from dp_publish.forecast.refusal import check_in_advance
 
 AGES = [str(20 + place % 60) for place in range(400)]
@@ -25,7 +25,7 @@ def told(source: Any, **sections: Any) -> str:
     """Return what the publisher reads before anything is paid for, of a refusal the sentence."""
     said: list[str] = []
     privacy = {"unit": "cell", "mu": 50.0} if sections else {"release": "covariance", "mu": 5.0}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": sections})
+    policy = policy_with(sections, **privacy)
     try:
         check_in_advance(source, policy, (), anyway=False, tell=said.append)
     except DpGraphError as error:

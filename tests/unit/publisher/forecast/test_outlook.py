@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.publisher.conftest import policy_with
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import ParameterError
 from dp_publish.accounting.strength import GaussianDP
@@ -156,7 +156,7 @@ def policy_of(privacy: dict[str, Any], *, open_bounds: tuple[str, ...] = ()) -> 
     """Return a policy for a continuous and an integer column."""
     bounds = {"height": [120.0, 220.0], "visits": [0.0, 4.0]}
     columns = {name: {} if name in open_bounds else {"bounds": limits} for name, limits in bounds.items()}
-    return Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    return policy_with(columns, **privacy)
 
 
 def both(privacy: dict[str, Any], **options: Any) -> tuple[Protection, ForecastRow]:

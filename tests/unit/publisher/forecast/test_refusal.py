@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import Run
-from tests.unit.publisher.conftest import policy_with
+from tests.conftest import Run, policy_with
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import PolicyError

@@ -128,9 +128,7 @@ def test_bundles_restore_what_no_copy_holds(home: Path, release: Publish, tmp_pa
 
     Of budgets no bundle tells, which the publisher is told.
     """
-    found = Policy.model_validate(
-        {"dataset": {"name": "d"}, "privacy": {"rho": 4.5, "budget_mu": {"row": 9, "cell": 9}}}
-    )
+    found = make_policy({}, name="d", rho=4.5, budget_mu={"row": 9, "cell": 9})
     for policy in (None, found, found):
         release(policy)
     before = {entry.number: entry for entry in Ledger().entries()}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.conftest import policy_with
 
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
@@ -21,7 +22,6 @@ from dp_publish.policy.column_survey import (
     point_out_names,
     survey_columns,
 )
-from dp_publish.policy.model import Policy
 
 RNG = np.random.default_rng(4)
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -29,9 +29,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 def notes_on(table: Table, kinds: dict[str, str]) -> list[str]:
     """Return what is said of a table of which the policy says nothing."""
-    return survey_columns(
-        glance(table, kinds), Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 1.0}}), kinds
-    )
+    return survey_columns(glance(table, kinds), policy_with({}, mu=1.0), kinds)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.conftest import make_policy as make
+from tests.conftest import policy_with
 from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError
@@ -187,8 +188,7 @@ COLUMNS: dict[str, Any] = {
 
 def policy(columns: dict[str, Any], **privacy: Any) -> Policy:
     """Return a policy for a cell at mu = 1."""
-    privacy = {"unit": "cell", "mu": 1.0, **privacy}
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    return policy_with(columns, **{"unit": "cell", "mu": 1.0, **privacy})
 
 
 @pytest.mark.parametrize("release", ["rows", "covariance"])

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
@@ -90,7 +91,7 @@ def nothing_happened(folder: Path, before: set[Path]) -> bool:
 
 def private(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
     """Return a policy, which leaves bounds out unless some are given."""
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or {}})
+    return policy_with(columns or {}, name="d", **privacy)
 
 
 @pytest.fixture

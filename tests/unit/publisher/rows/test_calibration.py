@@ -14,7 +14,7 @@ from tests.unit.publisher.conftest import sealed
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import unit_costs
-from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.guarantee import Guarantee, release_mu
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns, prepare
@@ -142,6 +142,18 @@ def test_replaced_levels_are_booked_at_what_their_response_loses() -> None:
     prepared = prepare(pa.table({"x": [1.0], "town": ["a"]}), policy)
     _, columns, guarantee, cost = made(prepared.policy, prepared.kinds, found={"x": (0.0, 1.0)})
     assert cost.mu == pytest.approx(unit_costs(guarantee, columns, "row"), rel=1e-9)
+
+
+@pytest.mark.parametrize("strength", [{"mu": 1.0}, {"rho": 0.5}])
+def test_whole_numbers_keep_to_the_strength(strength: dict[str, float]) -> None:
+    """Whole numbers within declared or found bounds, few or many, have the noise that is booked before it is drawn."""
+    for bounds in ((0.0, 1.0), (0.0, 2.0**20)):
+        for policy, found in (
+            (make({"a": list(bounds)}, **strength), {}),
+            (make({}, {"a": {}}, **strength), {"a": bounds}),
+        ):
+            _, columns, _, cost = made(policy, {"a": "integer"}, found=found)
+            assert release_mu("row", columns) <= cost.mu["row"]
 
 
 def test_weights_share_a_rows_mu_and_not_a_cells() -> None:

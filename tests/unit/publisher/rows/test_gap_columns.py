@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import policy_with
 
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.columns import Column
@@ -27,7 +28,7 @@ from dp_publish.sampling.keystream import insecure_keystream
 def planned(columns: dict[str, Any], **privacy: Any) -> tuple[Policy, dict[str, str]]:
     """Return the resolved policy for a table of these columns, and their kinds."""
     table = open_table(pa.table({name: pa.array([1.0, None]) for name in columns}))
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     table, policy = resolve(table, policy)
     return policy, choose_columns(table, policy)[0]
 

@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.conftest import policy_with
 from tests.discrete_noise import exact_mu as of_steps
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
@@ -18,7 +19,6 @@ from dp_publish.data.kinds import ColumnType
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns, resolve
-from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import ENOUGH_SIGMA, is_response_better, response_for
@@ -41,7 +41,7 @@ def calibrate(columns: dict[str, Any], **privacy: Any) -> tuple[dict[str, Column
         for name, entry in columns.items()
     }
     table = Table({**types, "who": ColumnType.TEXT}, read)
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     table, policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy)
     shares = share_mu(policy, kinds)
@@ -116,7 +116,7 @@ def test_changes_move_a_count_by_as_much_as_the_policy_says(max_change: int) -> 
     assert of_steps(reach, sigmas["n"]) == pytest.approx(0.5)
     assert of_steps(10, sigmas["m"]) == pytest.approx(0.5)
     assert math.sqrt(2) * of_steps(1, sigmas["x=a"]) == pytest.approx(0.5)
-    assert columns["n"].max_change == max_change
+    assert columns["n"].max_change == cost.changes["n"] == max_change
     assert guarantee.unit == "change"
     assert math.sqrt(2 * guarantee.rho) == pytest.approx(0.5, rel=1e-9)
     assert cost.mu["change"] == pytest.approx(0.5, rel=1e-9)
@@ -160,7 +160,11 @@ def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
         added = (steps**2 @ law) / law.sum() * (n_levels - 1 if n_levels > 2 else 2)
         replaced = (p * (1 - p)).sum() / (response.p_same - response.p_other) ** 2
         # noise that leaves nearly all cells as they are is not taken, accurate as it is
-        assert is_response_better(n_levels, mu, sigma) == (sigma < ENOUGH_SIGMA or replaced < added)
+        better = sigma < ENOUGH_SIGMA or replaced < added
+        assert is_response_better(n_levels, mu, sigma) == better
+        category = {"kind": "category", "categories": [*map(str, range(n_levels))]}
+        columns = calibrate({"x": category}, unit="cell", mu=mu)[0].values()
+        assert {each.response is not None for each in columns} == {better}
 
 
 @pytest.mark.parametrize("n_levels", [2, 5])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for
+from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
 from dp_publish.sampling.keystream import insecure_keystream
 
 
@@ -24,13 +24,13 @@ def counts_of(*columns: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def test_counts_do_not_mind_types_and_batches() -> None:
-    """Integers count like floats, batches add up, and gaps are rows without a value."""
+    """Integers count like floats, batches and runs of them add up, and gaps are rows without a value."""
     values = [None, 0, 1, -7, 2**62, -(2**63)]
     floats = [None if value is None else float(value) for value in values]
     np.testing.assert_array_equal(counts_of(values), counts_of(floats))
     assert counts_of(values).sum() == 5
     batches = [pa.RecordBatch.from_arrays([pa.array([value], pa.int64())], names=["a"]) for value in values]
-    counts, n_rows = count_values(batches, 1)
+    counts, n_rows = merge_values(count_values(batches[:2], 1), count_values(batches[2:], 1))
     assert n_rows == 6
     np.testing.assert_array_equal(counts, counts_of(values))
     assert counts_of([]).sum() == 0

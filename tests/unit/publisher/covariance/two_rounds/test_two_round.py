@@ -116,8 +116,8 @@ def test_a_scale_is_not_floored_by_the_width_of_bounds(bounds: tuple[float, ...]
 
 
 def test_declared_places_are_used_and_cost_nothing() -> None:
-    """Declared centers and scales are taken as they are, and only radii are then chosen."""
-    released, _ = release(Passes(chain(500)), mechanism(declared=True))
+    """Declared centers and scales are taken as they are, one row be the centers, and only radii are then chosen."""
+    released, _ = release(Passes(np.vstack([MEANS, chain(500)])), mechanism(declared=True))
     assert released.earlier.moments.scaling.centers.tolist() == MEANS.tolist()
     assert released.earlier.declared == (True,) * 3
     assert released.earlier.choices_mu == pytest.approx((2 * 0.0075) ** 0.5)
@@ -242,6 +242,7 @@ def describe(margins: Any, noisy: Any, n_rows: int, sigma: float, scored: Any = 
 def test_scores_rise_and_lie_between_their_ends() -> None:
     """Scores of noisy counts never fall along the cells; ends, means and deviations are theirs, and all are finite."""
     rng, margins = np.random.default_rng(3), cells(9.0, 10**4)
+    assert len(margins[0].counts) > len(cells()[0].counts)  # finer, as the noise is less
     n_counts = sum(len(margin.counts) for margin in margins)
     for scale in (3.0, 1000.0, 0.0):
         noisy = np.rint(rng.normal(0.0, scale, n_counts)).astype(np.int64)

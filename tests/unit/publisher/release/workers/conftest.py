@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from tests.conftest import policy_with
 from tests.unit.publisher.release.conftest import Publish, Sent
 
 from dp_bundle.bundle.reading import open_bundle
@@ -77,7 +78,7 @@ def policy_for(columns: dict[str, Any], **privacy: Any) -> Policy:
     others = {name: {"drop": True} for name in ("n", "m", "x", "y", "level") if name not in columns}
     if "unit" not in privacy:
         others["who"] = {"drop": True}
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns | others})
+    return policy_with(columns | others, name="d", **privacy)
 
 
 def staged(cluster: Cluster) -> list[str]:
