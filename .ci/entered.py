@@ -24,8 +24,8 @@ from typing import Any
 
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 MOST = {  # modules, of a release of each kind
-    "rows": {"publish": 95, "learn": 95, "catalog": 60},
-    "covariance": {"publish": 107, "learn": 95, "catalog": 86},
+    "rows": {"publish": 85, "learn": 88, "catalog": 42},
+    "covariance": {"publish": 100, "learn": 92, "catalog": 84},
 }
 
 
