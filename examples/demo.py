@@ -89,7 +89,7 @@ def compare_links(people: pd.DataFrame) -> list[str]:
 
 
 def main() -> None:
-    """Run the demo, and print ten lines."""
+    """Run the demo, and print nine lines."""
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir()
     os.environ["DPGRAPH_HOME"] = str((ROOT / "state").absolute())

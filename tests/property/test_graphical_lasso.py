@@ -42,25 +42,14 @@ def test_permuting_the_columns_permutes_the_answer(solver: str, p: int, seed: in
 @pytest.mark.parametrize("solver", SOLVERS)
 @quick
 @given(p=sizes, seed=seeds, exponent=st.floats(-6, 6))
-def test_scaling_covariance_and_alpha_scales_the_answer(solver: str, p: int, seed: int, exponent: float) -> None:
-    """In other units the precision matrix has other units, and the gap none."""
-    s, alpha = indefinite(p, seed)
-    c = 10.0**exponent
-    one = graphical_lasso(s, alpha, solver=solver, tol=TOL)
-    other = graphical_lasso(c * s, c * alpha, solver=solver, tol=TOL)
-    close(c * other.precision, one.precision)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@quick
-@given(p=sizes, seed=seeds)
-def test_units_of_single_columns_are_weights(solver: str, p: int, seed: int) -> None:
-    """Rescaling columns is the same as rescaling their weights."""
+def test_other_units_are_another_alpha_and_other_weights(solver: str, p: int, seed: int, exponent: float) -> None:
+    """In other units the precision matrix has other units: of all columns alpha, and of single ones weights."""
     s, alpha = indefinite(p, seed)
     d = 10.0 ** np.random.default_rng(seed).uniform(-2, 2, size=p)
+    units, c = np.outer(d, d), 10.0**exponent
     one = graphical_lasso(s, alpha, solver=solver, tol=TOL)
-    other = graphical_lasso(s * np.outer(d, d), alpha, weights=np.outer(d, d), solver=solver, tol=TOL)
-    close(other.precision * np.outer(d, d), one.precision)
+    other = graphical_lasso(c * units * s, c * alpha, weights=units, solver=solver, tol=TOL)
+    close(c * units * other.precision, one.precision)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -138,9 +138,11 @@ def _describe_kept(column: Column, clip: float, unit: str) -> str:
     if column.transform is not None:
         declared = "" if column.bounds is None else f" of values from {column.bounds[0]:g} to {column.bounds[1]:g}"
         return f"normal scores from {low:.6g} to {high:.6g}{declared}"
+    if column.standard_obtained != "private-quantiles":
+        low, high = (low, high) if column.bounds is None else (max(low, column.bounds[0]), min(high, column.bounds[1]))
+        return f"{low:.6g} to {high:.6g}{unit}"
     declared = "" if column.bounds is None else f"; declared: {column.bounds[0]:g} to {column.bounds[1]:g}"
-    found = f" (found privately, with noise{declared})" if column.standard_obtained == "private-quantiles" else ""
-    return f"{low:.6g} to {high:.6g}{unit}{found}"
+    return f"{low:.6g} to {high:.6g}{unit} (found privately, with noise{declared})"
 
 
 @dataclass(frozen=True)

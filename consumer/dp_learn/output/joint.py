@@ -134,11 +134,10 @@ class JointResult(SeveralResult[Joint]):
             "n_changed": len(self.found.changed(one)),
         }
 
-    @property
-    def n_edges(self) -> str:
-        """The least and the most links of a graph, or the number that all have."""
+    def count_edges(self, what: str) -> str:
+        """Return the number of links that all graphs have, or the least and the most, by that word for one."""
         low, high = min(self.summary["n_edges"]), max(self.summary["n_edges"])
-        return f"{low}" if low == high else f"{low} to {high}"
+        return f"{low} to {counted(high, what)}" if low < high else counted(high, what)
 
     def kind_of_change(self, one: Change, pair: int) -> str:
         """Return the word for a change that was found, by the joint graphs on both sides of it."""
@@ -170,7 +169,7 @@ def describe_joint(result: JointResult, folder: Path) -> str:
     chosen = "chosen by the extended Bayesian information criterion" if found.scores else "as given"
     lines = [
         *result.describe_releases(),
-        f"{len(result.names)} graphs of {len(found.nodes)} columns, with {result.n_edges} edges each; "
+        f"{len(result.names)} graphs of {len(found.nodes)} columns, with {result.count_edges('edge')} each; "
         f"estimated as if {_COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",

@@ -161,7 +161,7 @@ def read_numbers(words: pa.Array, written: Written) -> Read:
 def _numbers(words: pa.Array, written: Written) -> Read:
     """Return what each of several words is as a number, by the rule."""
     cells = trim(words)
-    gaps = is_gap(cells, written.missing)
+    gaps = is_gap(cells, written.missing, written.decimal)
     numbers = _by_marks(cells, written)
     if written.signs:  # of what is no number with them
         either = "|".join(map(re.escape, sorted(written.signs, key=len, reverse=True)))
@@ -248,13 +248,16 @@ def trim(words: pa.Array) -> pa.Array:
     return pc.utf8_trim(words, characters=_AROUND)
 
 
-def is_gap(words: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """Return which trimmed words stand for no value: the usual ones, and those of a policy, numbers however written."""
+def is_gap(words: pa.Array, missing: Sequence[str], decimal: str = "") -> pa.Array:
+    """Return which trimmed words stand for no value: the usual ones, and those of a policy, numbers however written.
+
+    Numbers are read by the decimal mark, as in the column that the words are of; by a point, where none is known.
+    """
     gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
     if missing:
         gaps = pc.or_(gaps, pc.is_in(words, value_set=pa.array([word.strip() for word in missing])))
-        codes = pa.array([*missing_numbers(tuple(missing), ".")], pa.float64())
-        gaps = pc.or_(gaps, pc.is_in(_with_mark(words, "."), value_set=codes))
+        codes = pa.array([*missing_numbers(tuple(missing), decimal)], pa.float64())
+        gaps = pc.or_(gaps, pc.is_in(_with_mark(words, decimal or "."), value_set=codes))
     return gaps
 
 

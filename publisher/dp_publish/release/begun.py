@@ -261,8 +261,8 @@ def cancel(ledger: Ledger, dataset: str, number: int) -> str:
                 return f"{name} stays on the books as spent, as {why}; what was kept to go on with it is removed"
             return f"{name} is off the books, as nothing of it can have been seen; its number will not be used again"
     raise DpGraphError(
-        f"this machine has no record of {name}, which stays on the books as spent: run this on the machine that began "
-        "it, which knows whether anything of it can have been seen"
+        f"{name} stays on the books as spent, as this machine has no record of it: it failed here when something of it "
+        "was drawn already, or another machine began it, which knows whether it can have been seen: then run this there"
     )
 
 

@@ -160,7 +160,7 @@ def _draw_graph(result: JointResult) -> Figure:
         "Each line is a link of the joint graph, wider where it is stronger and dashed where it is negative. Blue ones "
         f"are found to be larger {since}, orange ones smaller; a thin dotted one is gone. Columns stay in their places."
     )
-    told = f"{result.n_edges} links in a period. All numbers are in the folders of the periods."
+    told = f"{result.count_edges('link')} in a period. All numbers are in the folders of the periods."
     return Figure("graph", "The graph of a period", caption, told, plot)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.bundle.inspection import describe_bundle
+from dp_bundle.bundle.inspection import _describe_kept, describe_bundle
 
 
 def test_one_round_has_no_first(stored: Callable[[str], Bundle]) -> None:
@@ -23,3 +23,5 @@ def test_levels_and_gaps_are_0_or_1(of_scores: Bundle) -> None:
     assert [line.split("  ")[-1] for line in lines if "(3 columns)" in line or '"hue=(no value)"  ' in line] == [
         "0 or 1"
     ] * 2
+    (red,) = (each.model_copy(update={"transform": None}) for each in of_scores.release.columns if each.name == "red")
+    assert _describe_kept(red, 1.0, "") == "0 to 1"

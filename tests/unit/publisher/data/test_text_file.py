@@ -183,6 +183,8 @@ def test_a_number_that_means_nothing_means_it_in_every_spelling(kind: str, tmp_p
     for extra in ("", "n/a"):  # a word that pyarrow does not take for a number is converted here
         path.write_text("x,y\n" + "".join(f"{word},1\n" for word in [*words, extra]))
         assert read(path, {"x": kind}, missing_values=["-999"])["x"] == [*expected, None]
+        path.write_text(f"x;y\n1e0;1\n1.000;1\n{extra};1\n")  # by the table's decimal mark
+        assert read(path, {"x": kind}, decimal=",", missing_values=["1.000"])["x"] == [1.0, None, None]
 
 
 WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {

@@ -26,9 +26,6 @@ def test_budget_is_filled_exactly_and_not_passed(ledger: Ledger) -> None:
     assert caught.value.exit_code == 5
     assert lines(ledger) == before
     assert ledger.reserve("beer", one, budget_mu=1.0).lineage.number == 1
-    with pytest.raises(BudgetExceededError):
-        ledger.reserve("cider", Cost("row", {"row": 1 + 1e-6}, continuous=True), budget_mu=1.0)
-    assert ledger.entries("cider") == []
 
 
 @pytest.mark.parametrize(("before", "cost"), [(NOTHING, ROW), (ROW, NOTHING), (ROW, ENTITY)])

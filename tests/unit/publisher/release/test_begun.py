@@ -214,7 +214,7 @@ def test_a_release_on_a_shared_ledger_is_taken_back_where_it_was_begun(
         number = max(each.number for each in open_ledger(place).books().of("d"))
         with monkeypatch.context() as patch:
             patch.setenv("DPGRAPH_HOME", str(tmp_path / "another"))
-            with pytest.raises(DpGraphError, match="this machine has no record"):
+            with pytest.raises(DpGraphError, match="no record of it: it failed here"):
                 records.cancel(open_ledger(place), "d", number)
         if by_name:
             assert "is off the books" in records.cancel(open_ledger(place), "d", number)

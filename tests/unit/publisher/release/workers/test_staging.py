@@ -113,14 +113,19 @@ def test_nothing_is_taken_back_once_noise_was_staged(
     assert staged(cluster) == []
 
 
-def test_what_a_killed_process_staged_is_removed_by_name(cluster: Cluster, by_workers: Publish) -> None:
-    """Noisy parts that a killed process left may have been seen: the cost stays, and `cancel` says so and cleans up."""
+def test_what_a_killed_process_staged_stays_paid_and_is_removed_by_name(cluster: Cluster, by_workers: Publish) -> None:
+    """Noisy parts that it left may have been seen: the same command pays again, and does not go on with its bounds.
+
+    `cancel` says so of the first release, and cleans up.
+    """
+    policy = policy_for({"x": {"missing": "midpoint"}, "y": {}}, mu=4.0)
     with killed_by(SystemExit, ClusterJob, "remove", lambda _: None), pytest.MonkeyPatch.context() as patch:
         patch.setattr("dp_publish.release.publishing.settle", lambda _: (_ for _ in ()).throw(SystemExit))
-        by_workers(policy_for(EXACT, sigma=0.05))
+        by_workers(policy)
     assert any("attempt-" in name for name in staged(cluster))
+    by_workers(policy)
     assert "stays on the books as spent, as noisy numbers lay" in cancel(Ledger(), "d", 1)
-    assert (states(), staged(cluster)) == (["reserved"], [])
+    assert (states(), staged(cluster)) == (["reserved", "published"], [])
 
 
 def test_a_release_that_cannot_be_finished_leaves_nothing_staged(
@@ -147,16 +152,6 @@ def test_staging_that_cannot_be_used_is_refused(
     assert states() == []
     assert {path.name for path in tmp_path.iterdir()} <= {"home", "raw.parquet", "taken"}
     assert (tmp_path / "taken").read_text() == "a file"
-
-
-def test_after_noise_was_staged_the_same_command_pays_again(cluster: Cluster, by_workers: Publish) -> None:
-    """Bounds that were found are not drawn on for free, where noisy rows of the first process may have been seen."""
-    policy = policy_for({"x": {"missing": "midpoint"}, "y": {}}, mu=4.0)
-    with killed_by(SystemExit, ClusterJob, "remove", lambda _: None), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dp_publish.release.publishing.settle", lambda _: (_ for _ in ()).throw(SystemExit))
-        by_workers(policy)
-    by_workers(policy)
-    assert states() == ["reserved", "published"]
 
 
 @pytest.mark.parametrize("case", CASES)
