@@ -38,7 +38,7 @@ from dp_publish.forecast.strengths import forecast_each
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
-from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes, places_of
 from dp_publish.policy.model import ColumnPolicy, Policy
@@ -211,8 +211,7 @@ class Desk:
         withheld, opened = self.ledger.entities(policy.dataset.name), self.opened.table
         while True:
             try:
-                chosen, why = choose_release(self.data, policy, withheld, opened=opened)
-                prepared = prepare(self.data, chosen, withheld, opened=opened)
+                chosen, why, prepared = choose_release(self.data, policy, withheld, opened=opened)
                 break
             except (DpGraphError, ValidationError) as error:
                 about = self._object_to(answer, error)

@@ -25,7 +25,6 @@ from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.columns import prepare
 from dp_publish.policy.file import load_policy, used_policy
 from dp_publish.policy.memory import plan_memory
 from dp_publish.policy.model import Policy
@@ -138,8 +137,7 @@ def make_plan(
         It may need more memory than it may have.
     """
     used = used_policy(data, policy_file) if isinstance(data, Path | RemotePath) else policy_file
-    written, why = choose_release(data, load_policy(used, default_name, overrides or {}))
-    prepared = prepare(data, written)
+    _, why, prepared = choose_release(data, load_policy(used, default_name, overrides or {}))
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     if policy.sought is not None:
         kinds = dict.fromkeys(kinds, "continuous")

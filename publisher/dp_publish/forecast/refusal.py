@@ -15,7 +15,7 @@ Checks of a release before it is paid for: its policy, the forecast, and the fir
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -35,7 +35,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
-from dp_publish.data.table import Source, Table
+from dp_publish.data.table import Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_look import point_out_oddities
@@ -52,7 +52,7 @@ from dp_publish.policy.column_survey import (
     quote_header,
     survey_columns,
 )
-from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import declares_no_values, reasons
@@ -277,26 +277,22 @@ def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
 
 
 def check_in_advance(
-    data: Source,
+    prepared: Prepared,
     policy: Policy,
-    withheld: Collection[str],
     *,
     anyway: bool,
     tell: Callable[[str], None],
     max_memory: int | None = None,
     n_workers: int = 0,
-    opened: Table | None = None,
-) -> Prepared:
+) -> None:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
     Parameters
     ----------
-    data : Path, RemotePath, or a table in memory
-        The table.
+    prepared : Prepared
+        The table, and the policy resolved for its columns.
     policy : Policy
         As it was written.
-    withheld : collection of str
-        Columns that were the unit of privacy of an earlier release.
     anyway : bool
         Whether to let pass what shows nothing, or shows a column as it is.
     tell : callable
@@ -305,13 +301,6 @@ def check_in_advance(
         Bytes, beyond which a release is refused that may need more; by default what this machine can give.
     n_workers : int
         How many processes of Dask will work at it here.
-    opened : Table, optional
-        The same table, if it is open.
-
-    Returns
-    -------
-    Prepared
-        The table, and the policy resolved for its columns.
 
     Raises
     ------
@@ -320,11 +309,10 @@ def check_in_advance(
     MemoryLimitError
         The release may need more memory than it may have.
     """
-    prepared = prepare(data, policy, withheld, opened=opened)
     table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
     if resolved.sought is not None:
         _check_open(prepared, anyway=anyway, tell=tell, max_memory=max_memory)
-        return prepared
+        return
     names = raw_names(kinds, resolved.sources)
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
@@ -358,7 +346,6 @@ def check_in_advance(
             raise PolicyError(f"{describe_drowned(drowned, resolved, seen.n_rows)}; {_ANYWAY}")
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
-    return prepared
 
 
 def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> list[DpGraphError]:

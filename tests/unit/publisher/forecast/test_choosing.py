@@ -5,7 +5,6 @@ import pandas as pd
 
 from dp_publish.forecast.advice import forecast_drawn
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.policy.columns import prepare
 from dp_publish.policy.model import Policy
 
 
@@ -15,10 +14,9 @@ def test_a_weaker_guarantee_never_shows_less() -> None:
     seen = []
     for mu in np.geomspace(0.1, 100.0, 13):
         policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": mu}})
-        chosen, why = choose_release(table, policy)
-        found = prepare(table, chosen).policy
+        chosen, why, prepared = choose_release(table, policy)
         kinds = dict.fromkeys(table, "continuous")
-        shown = forecast_drawn(found, kinds, len(table)).of(chosen.privacy.release).clearest
+        shown = forecast_drawn(prepared.policy, kinds, len(table)).of(chosen.privacy.release).clearest
         seen.append(np.inf if shown is None else shown)
         assert why.startswith("second moments")
     assert seen == sorted(seen, reverse=True)
