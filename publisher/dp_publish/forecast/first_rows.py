@@ -92,5 +92,5 @@ def forecast_first_rows(plan: Plan) -> str:
     return (
         f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
         f"{sum(part > 0 for part in parts.values())} of the table, with a standard error of a correlation of "
-        f"{row.of(plan.release).error:.2g}"
+        f"{row.shown.error:.2g}"
     )

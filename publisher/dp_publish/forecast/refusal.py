@@ -33,15 +33,15 @@ from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
-from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
-from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
+from dp_publish.forecast.advice import forecast_drawn, ways_out
+from dp_publish.forecast.assumptions import rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
-from dp_publish.forecast.outlook import ForecastRow, drowns, is_clear, moments_error, smallest_seen
+from dp_publish.forecast.outlook import Outlook, describe_links, drowns, is_clear
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.planned import PlannedRelease, plan_release
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
@@ -86,25 +86,24 @@ def refuse_pointless(
     PolicyError
         The release would help nobody; the sentence says why, and what would.
     """
-    privacy = policy.privacy
-    if privacy.release == "rows":
-        _refuse_verbatim(policy, kinds, types)
-    return _refuse_hidden(policy, kinds, count_rows()) if privacy.neighbours.n_rows_public else []
+    if not policy.privacy.neighbours.n_rows_public:
+        _refuse_verbatim(plan_release(policy, kinds, count_rows), types)
+        return []
+    row = forecast_drawn(policy, kinds, count_rows())
+    _refuse_verbatim(row.planned, types)
+    return _refuse_hidden(row)
 
 
-def why_pointless(
-    policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], row: ForecastRow
-) -> Pointless | None:
+def why_pointless(row: Outlook, types: Mapping[str, ColumnType]) -> Pointless | None:
     """Return why `refuse_pointless` would refuse a release, given its forecast.
 
     A mechanism that would have to be drawn to be forecast is not judged.
     """
-    privacy = policy.privacy
-    if privacy.release == "rows" and _verbatim(calibrate_assumed(policy, kinds)[0], types):
+    planned = row.planned
+    if _verbatim(planned.columns, types):
         return "unchanged"
-    kind = mechanism_named(privacy.mechanism) if privacy.is_moments else None
-    judged = privacy.neighbours.n_rows_public and (kind is None or kind.forecast_as is None)
-    return "hidden" if judged and not shows_something(row, privacy.release, len(kinds)) else None
+    judged = planned.policy.privacy.neighbours.n_rows_public and not planned.depends_on_values
+    return "hidden" if judged and not row.shows_something else None
 
 
 def share_unchanged(column: Column) -> float:
@@ -123,12 +122,13 @@ def share_unchanged(column: Column) -> float:
     return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / sigma) ** 2) for k in steps))
 
 
-def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> str:
-    """Return the reason why nothing can be seen at one strength: too few rows even without noise, or the noise."""
-    if n_columns > 1 and smallest_seen(n_rows, n_columns, n_rows**-0.5) is None:
+def why_hidden(row: Outlook) -> str:
+    """Return the reason why nothing can be seen of a release: too few rows even without noise, or the noise."""
+    n_rows = row.n_rows
+    if row.is_hopeless:
         rows = f"{counted(n_rows, 'row')} {'is' if n_rows == 1 else 'are'}"
-        return f"{rows} too few to show how {n_columns} columns are related, even without noise"
-    if release == "rows":
+        return f"{rows} too few to show how {row.n_columns} columns are related, even without noise"
+    if row.planned.release == "rows":
         ratio = row.noise_to_signal
         shown = f"{ratio:,.0f}" if 100 <= ratio < 1e7 else f"{ratio:.3g}"
         return f"the noise has {shown} times the variance of the values"
@@ -137,27 +137,21 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
     return f"{raised}, and it takes {describe_count(needed)} rows to show anything" if needed > n_rows else raised
 
 
-def least_rows(policy: Policy, n_rows: int, row: ForecastRow) -> int:
+def least_rows(row: Outlook) -> int:
     """Return from how many rows on second moments show anything, of columns some of which may be words.
 
-    Parameters
-    ----------
-    policy : Policy
-        What would be published; resolved.
-    n_rows : int
-        The number of rows.
-    row : ForecastRow
-        Of the policy's own release, with each column of which nothing is declared as one.
+    The outlook has each column of which nothing is declared as one.
     """
+    policy = row.planned.policy
     if policy.sought is None:
         return row.least_rows_for_moments
     words, of_words = with_some_words(policy)
-    return rows_to_tell_columns(words, forecast_drawn(words, of_words, n_rows, with_rows=False).least_rows_for_moments)
+    needed = forecast_drawn(words, of_words, row.n_rows, with_rows=False).least_rows_for_moments
+    return rows_to_tell_columns(words, needed)
 
 
-def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
-    columns, mu = calibrate_assumed(policy, kinds)
-    verbatim = _verbatim(columns, types)
+def _refuse_verbatim(planned: PlannedRelease, types: Mapping[str, ColumnType]) -> None:
+    verbatim = _verbatim(planned.columns, types)
     if not verbatim:
         return
     worst = max(verbatim, key=share_unchanged)
@@ -168,7 +162,7 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
         f"noise this weak would publish {listed(source_names(verbatim))} unchanged: {at}"
         f"{100 * share_unchanged(worst):.4g} % of the values of {worst.source_name!r} stay the same{rounded}"
         f"{'' if worst.response is not None else enough}; choose mu = "
-        f"{round_down(mu * min(map(_weaker, verbatim)))} or less, drop the column, {_ANYWAY}"
+        f"{round_down(planned.mu * min(map(_weaker, verbatim)))} or less, drop the column, {_ANYWAY}"
     )
 
 
@@ -194,21 +188,19 @@ def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> lis
     ]
 
 
-def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> list[str]:
-    release, unit = policy.privacy.release, policy.privacy.unit_name
-    row = forecast_drawn(policy, kinds, n_rows)
-    if shows_something(row, release, len(kinds)):
-        seen = row.of(release).clearest
-        if seen is None or is_clear(row.of(release).error):
+def _refuse_hidden(row: Outlook) -> list[str]:
+    why = f"at mu = {printed_mu(row.mu)} per {row.planned.policy.privacy.unit_name}, "
+    if row.shows_something:
+        seen = row.shown.clearest
+        if seen is None or is_clear(row.shown.error):
             return []
-        why = f"at mu = {printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}"
-        return [f"warning: {why}: few links can be seen, of partial correlations from about {seen:.2g} on, and not all"]
-    what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
-    ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
-    row = replace(row, least_rows_for_moments=least_rows(policy, n_rows, row))
+        why += why_hidden(row)
+        return [f"warning: {why}: few links can be seen, of {describe_links(seen)}, and not all"]
+    what = "this column" if row.n_columns == 1 else f"these {row.n_columns} columns"
+    ways = "".join(f"{way}; " for way in ways_out(row))
+    why += why_hidden(replace(row, least_rows_for_moments=least_rows(row)))
     raise PolicyError(
-        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
-        f"{printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}; "
+        f"this release would show nothing of {what}, and its privacy cost would be wasted: {why}; "
         f"{ways}{_SEE_PLAN}{_ANYWAY}"
     )
 
@@ -237,21 +229,11 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     }
     of_gaps = gap_columns(policy.sources)
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0 and name not in of_gaps}
-    n_rows = count_rows()
-    if privacy.release == "rows":  # of a correlation near zero between two columns like each
-        ratios = {
-            column.name: column.noise_variance / (spreads[column.name] * column.width) ** 2
-            for column in calibrate_assumed(policy, kinds)[0]
-            if column.name in spreads
-        }
-        errors = {name: (1.0 + ratio) / math.sqrt(n_rows) for name, ratio in ratios.items()}
-    else:
-        mechanism = set_mechanism(policy, kinds, lambda: n_rows)
-        if mechanism.forecast_as is not None:  # whose noise has no variance of its own
-            return []
-        errors = {
-            name: moments_error(n_rows, mechanism.correlation_noise(n_rows, own)) for name, own in spreads.items()
-        }
+    planned = plan_release(policy, kinds, count_rows)
+    planned.require_bounds()
+    if planned.depends_on_values:  # whose noise has no variance of its own
+        return []
+    errors = planned.errors(count_rows(), spreads)
     drowned = {name: drowns(error) for name, error in errors.items()}
     blocks = blocks_of(policy.sources)
     shown = {blocks[name] for name, hidden in drowned.items() if name in blocks and not hidden}

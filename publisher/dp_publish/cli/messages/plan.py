@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from dp_bundle.base.quoting import counted
@@ -11,12 +10,13 @@ from dp_bundle.base.wording import typed
 from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.forecast.findings import describe_findings, describe_seen
-from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
+from dp_publish.forecast.outlook import DELTA, TARGETS, Outlook
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
+_OF_STRENGTH = ("mu", "epsilon", "delta", "sigma", "sigma_over_width", "noise_to_signal")
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -79,10 +79,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _numbers_of(row: ForecastRow) -> dict[str, Any]:
+def _numbers_of(row: Outlook) -> dict[str, Any]:
     """Return one strength's numbers for a machine to read; what is no number is null."""
     both = {"rows": row.rows, "moments": row.moments}
-    numbers = {name: value for name, value in asdict(row).items() if name not in (*both, "least_rows_for_moments")}
+    numbers = {name: getattr(row, name) for name in _OF_STRENGTH}
     numbers |= {
         f"{name}_in_{source}": getattr(shown, name)
         for name in ("error", "seen", "clearest", "drowned")
@@ -106,14 +106,14 @@ def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
     return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)], gap=2)]
 
 
-def _seen_cells(row: ForecastRow) -> list[str]:
+def _seen_cells(row: Outlook) -> list[str]:
     numbers = map(_number, (row.sigma_over_width, row.noise_to_signal))
     rows = describe_seen(row.rows.seen) if row.rows.is_possible else "-"
     moments = [describe_seen(row.moments.seen)] if row.moments.is_possible else []
     return [printed_mu(row.mu), printed_epsilon(row.epsilon), *numbers, rows, *moments]
 
 
-def _needed_cells(row: ForecastRow) -> list[str]:
+def _needed_cells(row: Outlook) -> list[str]:
     both = (row.rows.needed, row.moments.needed)[: 1 + row.moments.is_possible]
     return [printed_mu(row.mu), *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
 

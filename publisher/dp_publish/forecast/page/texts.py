@@ -8,8 +8,7 @@ from dp_bundle.base.wording import Phrase
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
-from dp_publish.forecast.findings import describe_seen
-from dp_publish.forecast.outlook import TARGETS, ForecastRow, Sight
+from dp_publish.forecast.outlook import TARGETS, Outlook, Sight, describe_links
 from dp_publish.forecast.page.command_lines import Asked, Spending, moments_line, publish_line
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
@@ -85,26 +84,21 @@ def _of(number: int | None, n_columns: int) -> str:
     return "–" if number is None else f"{number} of {n_columns}"
 
 
-def _shows(plan: Plan, row: ForecastRow) -> str:
+def _shows(plan: Plan, row: Outlook) -> str:
     """Return a sentence or two on what the plan's release would show, and what the other one would."""
-    p = len(plan.kinds)
-    if p == 1:
+    if len(plan.kinds) == 1:
         return "A single column has no partial correlation to see."
-    moments = f"Second moments would show {_partial(row.moments.seen)}." if row.moments.is_possible else ""
+    moments = f"Second moments would show {describe_links(row.moments.seen)}." if row.moments.is_possible else ""
     if plan.release == "covariance":
-        if plan.kind is not None and plan.kind.forecast_as is not None:
+        if plan.depends_on_values:
             return f"What {plan.mechanism} noise would show depends on the values; the numbers stand for laplace noise."
         return moments.replace("Second moments would", "This release of second moments would")
-    rows = f"Noisy rows would show {_partial(row.rows.seen)}"
-    why = f": {why_hidden(plan.n_rows, p, row, 'rows')}" if row.rows.seen is None else ""
+    rows = f"Noisy rows would show {describe_links(row.rows.seen)}"
+    why = f": {why_hidden(row)}" if row.rows.seen is None else ""
     return f"{rows}{why}. {moments}".rstrip()
 
 
-def _partial(rho: float | None) -> str:
-    return "nothing" if rho is None else f"partial correlations from about {describe_seen(rho)} on"
-
-
-def _noise(row: ForecastRow) -> str:
+def _noise(row: Outlook) -> str:
     """Return how large the noise on a typical cell is."""
     share = row.sigma_over_width
     width = f"{share:.3g} times the width" if share >= 1 else f"{100 * share:.3g} % of the width"
