@@ -31,7 +31,7 @@ from dp_publish.forecast.page.command_lines import Spending, budget_of
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease
-from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_pointless
+from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_by_outlook
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
@@ -254,9 +254,9 @@ class Desk:
         answer.account = budget_sentence(account, booked_mu)
         if passes_budget(account, booked_mu):
             answer.object("privacy-budget_mu", answer.account)
-        self._look(answer, prepared, kinds)
+        self._look(answer, prepared, row.planned)
         try:
-            refuse_pointless(policy, kinds, prepared.table.types, lambda: n_rows)
+            refuse_by_outlook(row, prepared.table.types)
         except PolicyError as error:
             answer.refusals.append(str(error))
         if insists:
@@ -287,7 +287,7 @@ class Desk:
             return forecast_each(policy, kinds, n_rows, points, DEFAULT_SPREAD, mechanism, with_epsilon=False)[0]
         return []
 
-    def _look(self, answer: Answer, prepared: Prepared, kinds: dict[str, str]) -> None:
+    def _look(self, answer: Answer, prepared: Prepared, planned: PlannedRelease) -> None:
         """Add what the first rows say of declared columns."""
         policy, table = prepared.policy, prepared.table
         if policy.sought is not None:
@@ -296,6 +296,7 @@ class Desk:
             answer.remarks += odd
             answer.left_out |= left_out_by_first_rows(policy, self.opened.n_rows, words)
             return
+        kinds = dict(planned.kinds)
         of = policy.columns, policy.sources, policy.table, kinds
         seen, readable, unread = self._keep("glance", of, lambda: glance_at_readable(table, policy, kinds))
         for fault in (fault for error in unread for fault in error.faults):
@@ -303,7 +304,7 @@ class Desk:
         answer.remarks += survey_columns(seen, policy, readable)
         answer.refusals += find_regrettable(table, seen, policy, readable)
         with suppress(*_REFUSALS):
-            if drowned := find_drowned(seen, policy, readable, lambda: self.opened.n_rows):
+            if drowned := find_drowned(seen, planned, lambda: self.opened.n_rows):
                 answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
 
     def _look_at_words(self, prepared: Prepared) -> tuple[dict[str, Counter[str]], list[str]]:

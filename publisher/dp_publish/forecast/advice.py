@@ -25,7 +25,14 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
-from dp_publish.forecast.assumptions import assumed_spreads, of_the_table, tells_columns, with_some_words
+from dp_publish.forecast.assumptions import (
+    assumed_spreads,
+    of_the_table,
+    tells_columns,
+    with_entries,
+    with_privacy,
+    with_some_words,
+)
 from dp_publish.forecast.outlook import Outlook, describe_links, forecast, smallest_seen
 from dp_publish.forecast.planned import PlannedMoments
 from dp_publish.forecast.strengths import round_down
@@ -91,14 +98,19 @@ def ways_out(row: Outlook) -> list[str]:
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else ways
 
 
-def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int, *, with_rows: bool = True) -> Outlook:
-    """Return the forecast of the policy's own release, drawn where there is no formula for the noise."""
-    row = forecast(policy, kinds, n_rows, with_rows=with_rows)
-    if not isinstance(row.planned, PlannedMoments):
-        return row
+def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Outlook:
+    """Return the forecast of a release with all bounds that it needs, drawn where there is no formula for the noise."""
+    row = forecast(policy, kinds, n_rows, with_rows=False)
     row.planned.require_bounds()
-    mechanism = row.planned.mechanism
-    if not row.planned.depends_on_values or not isinstance(mechanism, OneSum):
+    return draw_error(row)
+
+
+def draw_error(row: Outlook) -> Outlook:
+    """Return an outlook with its error drawn, if there is no formula for the noise."""
+    if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
+        return row
+    policy, kinds, n_rows, mechanism = row.planned.policy, row.planned.kinds, row.n_rows, row.planned.mechanism
+    if not isinstance(mechanism, OneSum):
         return row
     error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
     seen = smallest_seen(n_rows, len(kinds), error)
@@ -107,7 +119,7 @@ def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int, *, wit
 
 def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
     """Yield what else a covariance release of all columns could be."""
-    chosen = _changed(policy, mechanism="auto", l2_radius=None)
+    chosen = with_privacy(policy, mechanism="auto", l2_radius=None)
     if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
         without = ", without l2_radius" if policy.privacy.l2_radius is not None else ""
         by = typed(f"--mechanism auto{without}")
@@ -122,7 +134,7 @@ def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, m
     """Yield what helps where centers and scales are to be found in too few rows, or noise is too strong."""
     if policy.sought is None and not all(place.is_declared for place in mechanism.places):
         placed = {name: {"center": 0.0, "scale": 1.0} for name in kinds}
-        if seen := _seen(_with_columns(policy, placed), kinds, n_rows):
+        if seen := _seen(with_entries(policy, placed), kinds, n_rows):
             yield (
                 "declare the center and the scale of every column if they are public knowledge (center = ..., "
                 f"scale = ... in [columns.NAME]), which would show {seen}"
@@ -130,7 +142,7 @@ def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, m
     narrow = {name for name, spread in assumed_spreads(policy, kinds).items() if spread < DEFAULT_SPREAD}
     if narrow:
         filled = {name: {"spread": DEFAULT_SPREAD} for name in narrow}
-        if seen := _seen(_with_columns(policy, filled), kinds, n_rows):
+        if seen := _seen(with_entries(policy, filled), kinds, n_rows):
             width = round(1 / DEFAULT_SPREAD)
             yield f"narrow the bounds to about {width} standard deviations in all, which would show {seen}"
     weaker = least_mu(policy, lambda weaker: _seen(weaker, kinds, n_rows))
@@ -143,7 +155,7 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object]) -> float | No
     others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
     mu = policy.privacy.strength.mu if policy.privacy.strength is not None else math.inf
     while (mu := mu * _STEP) <= _WEAKEST:
-        if suffices(_changed(policy, **others, mu=mu)):
+        if suffices(with_privacy(policy, **others, mu=mu)):
             return mu
     return None
 
@@ -151,7 +163,7 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object]) -> float | No
 def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
     """Return what a covariance release would show, in words; nothing, or a release that cannot be, is empty."""
     try:
-        row = forecast_drawn(policy, kinds, n_rows, with_rows=False)
+        row = forecast_drawn(policy, kinds, n_rows)
     except (ParameterError, PolicyError, PrivacyError):
         return ""
     if not row.shows_something or not tells_columns(policy, n_rows):
@@ -160,21 +172,12 @@ def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
     return "variances" if least is None else describe_links(least)
 
 
-def _changed(policy: Policy, **changes: Any) -> Policy:
-    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update=changes)})
-
-
-def _with_columns(policy: Policy, changes: Mapping[str, dict[str, Any]]) -> Policy:
-    changed = {name: policy.column(name).model_copy(update=entries) for name, entries in changes.items()}
-    return policy.model_copy(update={"columns": {**policy.columns, **changed}})
-
-
 def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
     """Return the largest number of columns, from the first on, of which second moments would still show something."""
-    privacy = policy.privacy
-    if privacy.release == "rows":
-        privacy = Privacy(release="covariance", unit=privacy.unit, mu=mu)
-    open_policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"l2_radius": None})})
+    open_policy = with_privacy(policy, l2_radius=None)
+    if not policy.privacy.is_moments:
+        of_moments = Privacy(release="covariance", unit=policy.privacy.unit, mu=mu)
+        open_policy = policy.model_copy(update={"privacy": of_moments})
     names = list(kinds)
     shown, hidden = 1, len(names)
     while hidden - shown > 1:

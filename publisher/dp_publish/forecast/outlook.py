@@ -61,7 +61,7 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread
+from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, with_entries
 from dp_publish.forecast.planned import PlannedMoments, PlannedRelease, moments_error, plan_release, rows_error
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import blocks_of, gap_columns
@@ -211,8 +211,21 @@ def forecast(
         raise ParameterError("n_rows", "at least 1", n_rows)
     check_spread(spread)
     planned = plan_release(policy, kinds, lambda: n_rows)
+    return outlook_of(planned, n_rows, spread=spread, with_epsilon=with_epsilon, with_rows=with_rows)
+
+
+def outlook_of(
+    planned: PlannedRelease,
+    n_rows: int,
+    *,
+    spread: float = DEFAULT_SPREAD,
+    with_epsilon: bool = False,
+    with_rows: bool = True,
+) -> Outlook:
+    """Return what a planned release would leave visible; see `forecast`."""
+    policy = planned.policy
     columns, mechanism = _both_ways(planned, with_rows=with_rows)
-    spreads = assumed_spreads(policy, kinds, spread)
+    spreads = assumed_spreads(policy, planned.kinds, spread)
     rows, widths, typical_ratio = _sight_of_rows(planned, columns, spreads, n_rows)
     moments, least_rows = Sight(), 0
     if policy.privacy.unit != "change":
@@ -314,23 +327,18 @@ def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
 
 def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> tuple[Column, ...]:
     """Return the columns as a release of rows would have them; none where rows do not take a strength like that."""
-    of_gaps = gap_columns(policy.sources)
-    levels = {
-        name: len(source.levels)
+    blocks = blocks_of(policy.sources)
+    highest = {
+        name: 1.0 if name in blocks else len(source.levels) - 1.0
         for source in policy.sources
         if source.levels and not source.has_gap_column
         for name in source.columns
     }
-    indicators = {*blocks_of(policy.sources)}
-    highest = {name: 1.0 if name in indicators else n_levels - 1.0 for name, n_levels in levels.items()}
-    sections = {
-        name: policy.column(name).model_copy(update={"bounds": (0.0, high)})
-        for name, high in {**highest, **dict.fromkeys(of_gaps, 1.0)}.items()
-    }
-    of_rows = policy.model_copy(update={"privacy": strength, "columns": {**policy.columns, **sections}})
-    whole = {name: "integer" if name in levels else kind for name, kind in kinds.items()}
+    of_gaps = dict.fromkeys(gap_columns(policy.sources), 1.0)
+    of_rows = with_entries(policy, {name: {"bounds": (0.0, high)} for name, high in (highest | of_gaps).items()})
+    whole = {name: "integer" if name in highest else kind for name, kind in kinds.items()}
     try:
-        return calibrate_assumed(of_rows, whole)[0]
+        return calibrate_assumed(of_rows.model_copy(update={"privacy": strength}), whole)[0]
     except (ParameterError, PolicyError, PrivacyError):
         return ()
 

@@ -146,12 +146,6 @@ class PlannedRows(PlannedRelease):
     release = "rows"
     mu: float = math.nan
 
-    @classmethod
-    def of(cls, policy: Policy, kinds: Mapping[str, str]) -> "PlannedRows":
-        """Return the release by a policy."""
-        columns, mu = calibrate_assumed(policy, kinds)
-        return cls(policy, kinds, columns, mu)
-
     def require_bounds(self) -> None:
         """Refuse nothing: the bounds that are left out are found privately."""
 
@@ -203,12 +197,6 @@ class PlannedMoments(PlannedRelease):
 
     release = "covariance"
     mechanism: Mechanism
-
-    @classmethod
-    def of(cls, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> "PlannedMoments":
-        """Return the release by a policy; rows are counted only where their number is public."""
-        filled = fill_bounds(policy, kinds)
-        return cls(policy, kinds, mechanism=set_mechanism(filled, kinds, count_rows))
 
     def require_bounds(self) -> None:
         """Refuse a release whose bounds were filled in, unless it is made in two rounds."""
@@ -280,7 +268,9 @@ def plan_release(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[
     ParameterError, PolicyError, PrivacyError
         There is no such release.
     """
-    return PlannedMoments.of(policy, kinds, count_rows) if policy.privacy.is_moments else PlannedRows.of(policy, kinds)
+    if policy.privacy.is_moments:
+        return PlannedMoments(policy, kinds, mechanism=set_mechanism(fill_bounds(policy, kinds), kinds, count_rows))
+    return PlannedRows(policy, kinds, *calibrate_assumed(policy, kinds))
 
 
 def rows_error(ratio: float, n_rows: int) -> float:

@@ -35,11 +35,11 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
-from dp_publish.forecast.advice import forecast_drawn, ways_out
+from dp_publish.forecast.advice import draw_error, forecast_drawn, ways_out
 from dp_publish.forecast.assumptions import rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
-from dp_publish.forecast.outlook import Outlook, describe_links, drowns, is_clear
+from dp_publish.forecast.outlook import Outlook, describe_links, drowns, forecast, is_clear, outlook_of
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease, plan_release
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
@@ -86,12 +86,17 @@ def refuse_pointless(
     PolicyError
         The release would help nobody; the sentence says why, and what would.
     """
-    if not policy.privacy.neighbours.n_rows_public:
-        _refuse_verbatim(plan_release(policy, kinds, count_rows), types)
+    is_public = policy.privacy.neighbours.n_rows_public
+    return refuse_by_outlook(forecast(policy, kinds, count_rows()), types) if is_public else []
+
+
+def refuse_by_outlook(row: Outlook, types: Mapping[str, ColumnType]) -> list[str]:
+    """Do the same, given the outlook; nothing is refused by a number of rows that is protected."""
+    if not row.planned.policy.privacy.neighbours.n_rows_public:
         return []
-    row = forecast_drawn(policy, kinds, count_rows())
+    row.planned.require_bounds()
     _refuse_verbatim(row.planned, types)
-    return _refuse_hidden(row)
+    return _refuse_hidden(draw_error(row))
 
 
 def why_pointless(row: Outlook, types: Mapping[str, ColumnType]) -> Pointless | None:
@@ -146,7 +151,7 @@ def least_rows(row: Outlook) -> int:
     if policy.sought is None:
         return row.least_rows_for_moments
     words, of_words = with_some_words(policy)
-    needed = forecast_drawn(words, of_words, row.n_rows, with_rows=False).least_rows_for_moments
+    needed = forecast_drawn(words, of_words, row.n_rows).least_rows_for_moments
     return rows_to_tell_columns(words, needed)
 
 
@@ -205,7 +210,7 @@ def _refuse_hidden(row: Outlook) -> list[str]:
     )
 
 
-def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
+def find_drowned(seen: Glance, planned: PlannedRelease, count_rows: Callable[[], int]) -> list[str]:
     """Return the columns whose variance in the first rows would not stand clear of its own error.
 
     A category is among them if that is so of all of its levels; gaps that are published do not count.
@@ -214,25 +219,22 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     ----------
     seen : Glance
         The first rows.
-    policy : Policy
-        Bounds and strength; resolved. Columns whose bounds are yet to be found are passed over.
-    kinds : mapping of str to str
-        The columns, as `choose_columns` gives them.
+    planned : PlannedRelease
+        The release. Columns whose bounds are yet to be found are passed over.
     count_rows : callable
         Returns the number of rows; called only where that is public.
     """
-    privacy = policy.privacy
-    if not seen.values or not privacy.neighbours.n_rows_public:
+    policy = planned.policy
+    if not seen.values or not policy.privacy.neighbours.n_rows_public:
+        return []
+    planned.require_bounds()
+    if planned.depends_on_values:  # whose noise has no variance of its own
         return []
     spreads = {
         name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)
     }
     of_gaps = gap_columns(policy.sources)
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0 and name not in of_gaps}
-    planned = plan_release(policy, kinds, count_rows)
-    planned.require_bounds()
-    if planned.depends_on_values:  # whose noise has no variance of its own
-        return []
     errors = planned.errors(count_rows(), spreads)
     drowned = {name: drowns(error) for name, error in errors.items()}
     blocks = blocks_of(policy.sources)
@@ -292,19 +294,18 @@ def check_in_advance(
         The release may need more memory than it may have.
     """
     table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
-    if resolved.sought is not None:
-        _check_open(prepared, anyway=anyway, tell=tell, max_memory=max_memory)
-        return
-    names = raw_names(kinds, resolved.sources)
+    names, is_open = raw_names(kinds, resolved.sources), resolved.sought is not None
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
-    for note in describe_need(needed):
+    named = quote_header(table, resolved if is_open else policy, names, sure=not is_open)
+    for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
+    if is_open:
+        _check_open(prepared, anyway=anyway, tell=tell)
+        return
     if policy.privacy.is_moments:
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
         moment_columns(resolved, kinds)
 
-    for note in (*filter(None, [table.remark]), *quote_header(table, policy, names)):
-        tell(note)
     for note in point_out_oddities(table, names, declared=True):
         tell(note)
     seen, readable, unread = glance_at_readable(table, resolved, kinds)
@@ -317,15 +318,14 @@ def check_in_advance(
             tell(reason)
         regrettable = []
     raise_all([*reasons, *map(_unless_anyway, regrettable)])
-    if not anyway:
-        for note in refuse_pointless(resolved, kinds, table.types, prepared.count_rows):
+    planned = plan_release(resolved, kinds, prepared.count_rows)
+    if not anyway and resolved.privacy.neighbours.n_rows_public:
+        for note in refuse_by_outlook(outlook_of(planned, prepared.count_rows()), table.types):
             tell(note)
 
-    drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
-    if not anyway:
-        n_cells = len(raw_names(kinds, resolved.sources))
-        if n_cells - len(drowned) < min(2, n_cells):  # no more than one column could be seen
-            raise PolicyError(f"{describe_drowned(drowned, resolved, seen.n_rows)}; {_ANYWAY}")
+    drowned = find_drowned(seen, planned, prepared.count_rows)
+    if not anyway and len(names) - len(drowned) < min(2, len(names)):  # no more than one column could be seen
+        raise PolicyError(f"{describe_drowned(drowned, resolved, seen.n_rows)}; {_ANYWAY}")
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
 
@@ -369,13 +369,9 @@ def raise_all(reasons: Sequence[DpGraphError]) -> None:
         raise kind("; ".join(f"({place}) {reason}" for place, reason in enumerate(reasons, 1)))
 
 
-def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None], max_memory: int | None) -> None:
+def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]) -> None:
     """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
-    needed = require_publishing(table, len(kinds), len(kinds), policy.privacy.release, max_memory)
-    named = quote_header(table, policy, kinds, sure=False)
-    for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
-        tell(note)
     raise_all(find_unreadable(table, policy, kinds) if table.survey is None else table.lost(kinds))
     for note in point_out_oddities(table, kinds):
         tell(note)
@@ -405,6 +401,6 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         *map(_unless_anyway, find_regrettable(plan.table, seen, plan.policy, kinds)),
     ]
     notes += [f"a release would be refused: {reason}" for reason in refused]
-    drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
+    drowned = find_drowned(seen, plan.own.planned, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
     return notes

@@ -16,6 +16,7 @@ from dp_publish.forecast.strengths import describe_count, printed_epsilon, print
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
+_SOURCES = "from rows: if noisy rows are published. from moments: if only second moments are"
 _OF_STRENGTH = ("mu", "epsilon", "delta", "sigma", "sigma_over_width", "noise_to_signal")
 
 
@@ -39,7 +40,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
 
     legend = [
-        *([_describe_sources()] if moments else []),
+        *([f"{_SOURCES}{typed('--release covariance')}, at the same mu."] if moments else []),
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
@@ -49,11 +50,6 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
     found = [*describe_findings(plan), *several, *plan.notes]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
-
-
-def _describe_sources() -> str:
-    only = f"only second moments are{typed('--release covariance')}"
-    return f"from rows: if noisy rows are published. from moments: if {only}, at the same mu."
 
 
 def _folded(texts: Iterable[str]) -> list[str]:

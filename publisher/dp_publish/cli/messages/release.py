@@ -29,7 +29,7 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
-from dp_publish.forecast.assumptions import describe_spread, median_spread
+from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries, with_privacy
 from dp_publish.forecast.outlook import Outlook, describe_links, forecast
 from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
@@ -259,10 +259,9 @@ def _as_found(release: Release, policy: Policy) -> Policy:
     if release.discovery is None or guarantee.mu is None:
         return policy
     rest = math.sqrt(guarantee.mu**2 - (guarantee.discovery_mu or 0.0) ** 2)
-    privacy = policy.privacy.model_copy(update={"mu": rest, "rho": None})
     bounds = {column.name: ColumnPolicy(bounds=column.bounds) for column in release.columns if column.bounds}
     nothing = policy.sought._replace(n_listed=0, looked=(), typed=()) if policy.sought else None
-    return policy.model_copy(update={"privacy": privacy, "columns": bounds, "sought": nothing})
+    return with_privacy(policy, mu=rest, rho=None).model_copy(update={"columns": bounds, "sought": nothing})
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
@@ -368,6 +367,4 @@ def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tupl
 def _without_spreads(policy: Policy) -> Policy:
     """Return the policy with the usual spread for every number; that of a category follows from its levels."""
     coded = {name for source in policy.sources if source.kind != "number" for name in source.columns}
-    numbers = {name: entry for name, entry in policy.columns.items() if name not in coded}
-    usual = {name: entry.model_copy(update={"spread": None}) for name, entry in numbers.items()}
-    return policy.model_copy(update={"columns": {**policy.columns, **usual}})
+    return with_entries(policy, {name: {"spread": None} for name in policy.columns if name not in coded})

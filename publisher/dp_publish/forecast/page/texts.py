@@ -31,13 +31,9 @@ _REFUSED = {
 def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     """Return the texts of one strength by their names in the template."""
     row, trade_off = position.row, position.protection.trade_off
-    both = {"rows": row.rows, "moments": row.moments}
     texts = {
         "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
-        **{f"seen-{name}": _seen(shown) for name, shown in both.items()},
-        **{f"error-{name}": _figure(shown.error) for name, shown in both.items()},
-        **{f"drowned-{name}": _of(shown.drowned, len(plan.kinds)) for name, shown in both.items()},
         "shows": _shows(plan, row),
         "budget": budget_sentence(asked.account, position.protection.booked_mu),
         "refused": _REFUSED.get(position.pointless or "", ""),
@@ -46,8 +42,11 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         "strength": _strength(position),
         "noise": _noise(row) if plan.release == "rows" else "",
     }
-    for rho in TARGETS:
-        for name, shown in both.items():
+    for name, shown in {"rows": row.rows, "moments": row.moments}.items():
+        texts[f"seen-{name}"] = _seen(shown)
+        texts[f"error-{name}"] = _figure(shown.error)
+        texts[f"drowned-{name}"] = "–" if shown.drowned is None else f"{shown.drowned} of {len(plan.kinds)}"
+        for rho in TARGETS:
             texts[f"need-{rho:g}-{name}"] = describe_count(shown.needed[rho]) if rho in shown.needed else "–"
     pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
     texts["guess-two"] = percent_at_most(trade_off.right_of_two)
@@ -78,10 +77,6 @@ def _figure(error: float) -> str:
     if math.isnan(error):
         return "–"
     return f"{error:.2g}" if error < 100 else f"{error:,.0f}"
-
-
-def _of(number: int | None, n_columns: int) -> str:
-    return "–" if number is None else f"{number} of {n_columns}"
 
 
 def _shows(plan: Plan, row: Outlook) -> str:
