@@ -248,7 +248,7 @@ class Desk:
             return
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
         answer.plan = self._plan(prepared, kinds, row, None if judged else row)
-        answer.held, answer.shown = describe_held(answer.plan), describe_findings(answer.plan)
+        answer.held, answer.shown = describe_held(row), describe_findings(answer.plan)
 
         account = spending_of(self.ledger, policy)
         answer.account = budget_sentence(account, booked_mu)
@@ -338,11 +338,10 @@ def promise_in_words(guarantee: Guarantee, planned: PlannedRelease) -> dict[str,
     return {**label, "hundred": describe_hundred(label["right"]), "is_weak": is_weak(label["right"])}
 
 
-def describe_held(plan: Plan) -> str:
+def describe_held(row: Outlook) -> str:
     """Return what researchers would see, in words for everybody."""
-    held = plan.focus.planned.held(plan.n_rows)
-    seen = plan.focus.shown.seen
-    if len(plan.kinds) == 1 or plan.depends_on_values:
+    held, seen = row.planned.held(row.n_rows), row.shown.seen
+    if row.n_columns == 1 or row.planned.depends_on_values:
         return held
     if seen is None:
         return f"{held} By the forecast, no relation between columns is found."

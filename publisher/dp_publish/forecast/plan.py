@@ -5,7 +5,7 @@ counting those of a text file.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,18 @@ class Plan:
     def assumed(self) -> str:
         """What is assumed of the columns' standard deviations, as a phrase."""
         return describe_spread(self.policy, self.kinds, self.spread)
+
+    def at(self, mus: Sequence[float], *, with_epsilon: bool = True) -> list[Outlook]:
+        """Return the outlook at other strengths, without those at which a release would be refused.
+
+        Raises
+        ------
+        ParameterError, PrivacyError
+            That is all of them.
+        """
+        return forecast_each(
+            self.policy, self.kinds, self.n_rows, mus, self.spread, self.mechanism, with_epsilon=with_epsilon
+        )[0]
 
     @property
     def is_pure(self) -> bool:

@@ -68,7 +68,7 @@ class PlannedRelease(ABC):
     Attributes
     ----------
     policy : Policy
-        Resolved; bounds that it leaves open are filled in, as a forecast does.
+        Resolved. Bounds that it leaves open are filled in as a forecast does: see `require_bounds`.
     kinds : mapping of str to str
         The columns, as `choose_columns` gives them.
     columns : tuple of Column

@@ -4,7 +4,7 @@ Strengths and numbers as plans print them: rounded up, so that no figure promise
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
@@ -50,7 +50,7 @@ def forecast_each(
     policy: Policy,
     kinds: Mapping[str, str],
     n_rows: int,
-    mus: tuple[float, ...],
+    mus: Sequence[float],
     spread: float,
     mechanism: str | None,
     *,

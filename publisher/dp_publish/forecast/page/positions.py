@@ -9,7 +9,6 @@ from dp_publish.forecast.outlook import Outlook
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import Protection
 from dp_publish.forecast.refusal import Pointless, why_pointless
-from dp_publish.forecast.strengths import forecast_each
 
 _BETWEEN = (0.15, 0.3, 0.7, 1.3, 1.6, 2.5, 3.0, 4.0, 7.0, 15.0, 30.0)
 _BETWEEN_DISCRETE = (1.5, 3.0)  # the exact curve of noise on integers takes about a second each
@@ -44,7 +43,7 @@ def positions_of(plan: Plan) -> list[Position]:
     more = [mu for mu in between if not any(math.isclose(mu, row.mu, rel_tol=1e-6) for row in plan.rows)]
     rows: list[Outlook] = []
     with suppress(ParameterError, PrivacyError):  # none of them can be
-        rows, _ = forecast_each(plan.policy, plan.kinds, plan.n_rows, tuple(more), plan.spread, plan.mechanism)
+        rows = plan.at(more)
     found = [at for row in sorted([*plan.rows, *rows], key=lambda row: row.mu) if (at := _position(plan, row))]
     if not found:
         plan.focus.planned.protection()  # which says why

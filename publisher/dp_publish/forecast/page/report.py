@@ -43,7 +43,7 @@ from dp_publish.forecast.page.texts import (
     trade_off_points,
 )
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.strengths import describe_count, fine_grid, forecast_each, printed_epsilon, printed_mu
+from dp_publish.forecast.strengths import describe_count, fine_grid, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -204,9 +204,7 @@ _SOURCES = (
 
 def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
     """Return the figures, with the strength at this place marked."""
-    between, _ = forecast_each(
-        plan.policy, plan.kinds, plan.n_rows, fine_grid(), plan.spread, plan.mechanism, with_epsilon=False
-    )
+    between = plan.at(fine_grid(), with_epsilon=False)
     rows = sorted([*between, *(position.row for position in positions)], key=lambda row: row.mu)
     row = positions[start].row
     return [
