@@ -9,7 +9,7 @@ from scipy import stats
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.outlook import Outlook, forecast
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 
 SHAPES = {"178 x 13": (178, 13), "7466 x 11": (7466, 11)}
@@ -23,14 +23,16 @@ WIDTH = 10.0
 EVEN_SPREAD = np.sqrt(1 / 12)  # of values spread evenly within their bounds
 
 
-def forecast_at(shape: str, mu: float, unit: str = "row") -> ForecastRow:
+def forecast_at(shape: str, mu: float, unit: str = "row") -> Outlook:
     """Return the forecast for a table of that shape with equal bounds, from moments by one sum with Gaussian noise."""
     n_rows, n_features = SHAPES[shape]
     columns = {f"c{index}": ColumnPolicy(bounds=(-WIDTH / 2, WIDTH / 2)) for index in range(n_features)}
     strengths = [Privacy(unit=unit, mu=mu), Privacy(unit=unit, mu=mu, release="covariance", mechanism="gaussian")]
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strengths[0], "columns": columns})
+    policies = [
+        Policy.model_validate({"dataset": {"name": "t"}, "privacy": each, "columns": columns}) for each in strengths
+    ]
     kinds = dict.fromkeys(columns, "continuous")
-    rows, moments = forecast(n_rows, policy, kinds, strengths, spread=EVEN_SPREAD)
+    rows, moments = (forecast(policy, kinds, n_rows, spread=EVEN_SPREAD) for policy in policies)
     return replace(rows, moments=moments.moments)
 
 
@@ -42,14 +44,14 @@ def clean_rows(n_rows: int, n_features: int, rho: float, rng: np.random.Generato
     return EVEN_SPREAD * WIDTH * x
 
 
-def released_rows(row: ForecastRow, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+def released_rows(row: Outlook, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the debiased covariance of noisy rows, their noisy covariance, and nothing besides sampling error."""
     sigma = np.array(list(row.sigma.values()))
     noisy = np.cov(x + sigma * rng.normal(size=x.shape), rowvar=False)
     return noisy - np.diag(sigma**2), noisy, 0.0
 
 
-def released_moments(row: ForecastRow, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+def released_moments(row: Outlook, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
     """Return second moments with the Gaussian noise of a release, and that noise's tau in data units."""
     n_rows, n_features = x.shape
     scale = WIDTH / 2
@@ -86,7 +88,7 @@ def discoveries(
     return p_values <= ranked[passed[-1]] if len(passed) else np.zeros(len(ranked), bool)
 
 
-def power(row: ForecastRow, shape: str, release, rho: float, repetitions: int) -> float:  # type: ignore[no-untyped-def]
+def power(row: Outlook, shape: str, release, rho: float, repetitions: int) -> float:  # type: ignore[no-untyped-def]
     """Return the share of true edges found."""
     n_rows, n_features = SHAPES[shape]
     rng = np.random.default_rng([n_rows, round(1000 * row.mu), round(1e6 * rho)])
@@ -105,7 +107,7 @@ def power(row: ForecastRow, shape: str, release, rho: float, repetitions: int) -
     return float(np.mean(found_share))
 
 
-def simulated_limit(row: ForecastRow, shape: str, release, limit: float, repetitions: int = 50) -> float:  # type: ignore[no-untyped-def]
+def simulated_limit(row: Outlook, shape: str, release, limit: float, repetitions: int = 50) -> float:  # type: ignore[no-untyped-def]
     """Return the partial correlation, near a forecast limit, at which the simulated power crosses 80 %."""
     grid = np.array([factor * limit for factor in FACTORS if factor * limit < 0.99])
     powers = [power(row, shape, release, rho, repetitions) for rho in grid]

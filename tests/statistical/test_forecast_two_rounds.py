@@ -15,7 +15,7 @@ from dp_learn.covariance.sources import bundle_source
 from dp_publish import Policy, publish
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
-from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.outlook import Outlook, forecast
 from dp_publish.ledger.ledger import Ledger
 
 CENTRAL = 5.15  # standard deviations: the middle 99 % of normal values
@@ -32,10 +32,10 @@ def policy_for(names: list[str], bounds: np.ndarray, spreads: np.ndarray, mu: fl
     return policy_with(columns, **privacy)
 
 
-def forecast_of(n_rows: int, policy: Policy) -> ForecastRow:
+def forecast_of(n_rows: int, policy: Policy) -> Outlook:
     """Return the forecast of the policy's release."""
     kinds = dict.fromkeys(policy.columns, "continuous")
-    return forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)[0]
+    return forecast(policy, kinds, n_rows)
 
 
 def bounds_around(low: np.ndarray, high: np.ndarray, wider: float, rng: np.random.Generator) -> np.ndarray:

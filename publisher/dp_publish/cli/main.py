@@ -184,19 +184,16 @@ def publish_command(
     policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    opened, why = open_table(data, policy.table), ""
+    opened = open_table(data, policy.table)
     opened = opened.confirmed(confirmed) if confirmed else opened
-    if engine != "dask":
-        policy, why = choose_release(data, policy, withheld, opened=opened)
-    prepared = check_in_advance(
-        data,
+    policy, why, prepared = choose_release(data, policy, withheld, opened=opened, may_search=engine != "dask")
+    check_in_advance(
+        prepared,
         policy,
-        withheld,
         anyway=anyway,
         tell=say,
         max_memory=max_memory,
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
-        opened=opened,
     )
     step("")
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
@@ -430,7 +427,7 @@ def audit_command(
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
-    policy, _ = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy))
+    policy = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy)).policy
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
     )

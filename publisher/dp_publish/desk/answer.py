@@ -5,7 +5,7 @@ Everything is asked of the functions that the commands ask. Nothing is written, 
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,28 +17,26 @@ from dp_bundle.base.wording import at_form
 from dp_bundle.catalog.label import is_weak, worded_protection
 from dp_bundle.describe.sentences import describe_hundred
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import Source
 from dp_publish.desk.document import Fields, changed_policy, column_field
 from dp_publish.desk.table import Opened, open_for_desk
 from dp_publish.desk.words import GENERAL, capital, field_at
-from dp_publish.forecast.assumptions import calibrate_assumed, describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.forecast.findings import HELD, describe_findings
+from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
-from dp_publish.forecast.guarantees import promise_of
-from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.outlook import Outlook, forecast
 from dp_publish.forecast.page.command_lines import Spending, budget_of
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_pointless
+from dp_publish.forecast.planned import PlannedRelease
+from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_by_outlook
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
-from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes, places_of
 from dp_publish.policy.model import ColumnPolicy, Policy
@@ -211,8 +209,7 @@ class Desk:
         withheld, opened = self.ledger.entities(policy.dataset.name), self.opened.table
         while True:
             try:
-                chosen, why = choose_release(self.data, policy, withheld, opened=opened)
-                prepared = prepare(self.data, chosen, withheld, opened=opened)
+                chosen, why, prepared = choose_release(self.data, policy, withheld, opened=opened)
                 break
             except (DpGraphError, ValidationError) as error:
                 about = self._object_to(answer, error)
@@ -243,69 +240,54 @@ class Desk:
         policy, kinds, n_rows = prepared.policy, prepared.kinds, self.opened.n_rows
         kinds = dict.fromkeys(kinds, "continuous") if policy.sought is not None else kinds
         try:
-            (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
-            guarantee, booked_mu = promise_of(policy, kinds, lambda: n_rows)
-            answer.promise = promise_in_words(guarantee, policy, kinds)
+            row = forecast(policy, kinds, n_rows)
+            guarantee, booked_mu = row.planned.promise()
+            answer.promise = promise_in_words(guarantee, row.planned)
         except (*_REFUSALS, ValidationError) as error:
             self._object_to(answer, error)
             return
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
         answer.plan = self._plan(prepared, kinds, row, None if judged else row)
-        answer.held, answer.shown = describe_held(answer.plan), describe_findings(answer.plan)
+        answer.held, answer.shown = describe_held(row), describe_findings(answer.plan)
 
         account = spending_of(self.ledger, policy)
         answer.account = budget_sentence(account, booked_mu)
         if passes_budget(account, booked_mu):
             answer.object("privacy-budget_mu", answer.account)
-        self._look(answer, prepared, kinds)
+        self._look(answer, prepared, row.planned)
         try:
-            refuse_pointless(policy, kinds, prepared.table.types, lambda: n_rows)
+            refuse_by_outlook(row, prepared.table.types)
         except PolicyError as error:
             answer.refusals.append(str(error))
         if insists:
             answer.refusals = []
 
-    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow, own: ForecastRow | None) -> Plan:
+    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: Outlook, own: Outlook | None) -> Plan:
         """Return the plan at this strength, and those of the slider; without `own`, it names no ways out."""
         policy = prepared.policy
         but_strength = policy.columns, policy.sources, _but_strength(policy), kinds
         return Plan(
-            name=policy.dataset.name,
-            n_rows=self.opened.n_rows,
+            policy=policy,
             kinds=kinds,
-            unit=policy.privacy.unit_name,
-            release=policy.privacy.release,
-            mechanism=self._mechanism(policy, kinds),
+            n_rows=self.opened.n_rows,
+            mechanism=row.planned.mechanism_name,
             spread=DEFAULT_SPREAD,
-            assumed=describe_spread(policy, kinds),
-            rows=self._keep("curve", but_strength, lambda: self._forecast_curve(policy, kinds)),
+            rows=self._keep("curve", but_strength, lambda: self._forecast_curve(row.planned)),
             own=own,
             focus=row,
             table=prepared.table,
-            policy=policy,
         )
 
-    def _mechanism(self, policy: Policy, kinds: dict[str, str]) -> str | None:
-        if policy.privacy.release == "rows":
-            return None
-        return set_mechanism(fill_bounds(policy, kinds), kinds, lambda: self.opened.n_rows).name
-
-    def _forecast_curve(self, policy: Policy, kinds: dict[str, str]) -> list[ForecastRow]:
+    def _forecast_curve(self, planned: PlannedRelease) -> list[Outlook]:
         """Return the forecast at all strengths of the slider."""
+        policy, kinds, n_rows = planned.policy, planned.kinds, self.opened.n_rows
         points = _CURVE if len(kinds) < _WIDE else _CURVE[::4]
         with suppress(*_REFUSALS):
-            return forecast_each(
-                self.opened.n_rows,
-                policy,
-                kinds,
-                points,
-                DEFAULT_SPREAD,
-                self._mechanism(policy, kinds),
-                with_epsilon=False,
-            )[0]
+            mechanism = planned.mechanism_name
+            return forecast_each(policy, kinds, n_rows, points, DEFAULT_SPREAD, mechanism, with_epsilon=False)[0]
         return []
 
-    def _look(self, answer: Answer, prepared: Prepared, kinds: dict[str, str]) -> None:
+    def _look(self, answer: Answer, prepared: Prepared, planned: PlannedRelease) -> None:
         """Add what the first rows say of declared columns."""
         policy, table = prepared.policy, prepared.table
         if policy.sought is not None:
@@ -314,6 +296,7 @@ class Desk:
             answer.remarks += odd
             answer.left_out |= left_out_by_first_rows(policy, self.opened.n_rows, words)
             return
+        kinds = dict(planned.kinds)
         of = policy.columns, policy.sources, policy.table, kinds
         seen, readable, unread = self._keep("glance", of, lambda: glance_at_readable(table, policy, kinds))
         for fault in (fault for error in unread for fault in error.faults):
@@ -321,7 +304,7 @@ class Desk:
         answer.remarks += survey_columns(seen, policy, readable)
         answer.refusals += find_regrettable(table, seen, policy, readable)
         with suppress(*_REFUSALS):
-            if drowned := find_drowned(seen, policy, readable, lambda: self.opened.n_rows):
+            if drowned := find_drowned(seen, planned, lambda: self.opened.n_rows):
                 answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
 
     def _look_at_words(self, prepared: Prepared) -> tuple[dict[str, Counter[str]], list[str]]:
@@ -349,19 +332,16 @@ def spending_of(ledger: Ledger, policy: Policy) -> Spending:
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
-def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+def promise_in_words(guarantee: Guarantee, planned: PlannedRelease) -> dict[str, Any]:
     """Return the promise in the label's words, and how many of a hundred guesses are right."""
-    is_rows = not policy.privacy.is_moments
-    columns = calibrate_assumed(policy, kinds)[0] if is_rows else []
-    label = worded_protection(guarantee, "rows" if is_rows else "covariance", columns)
+    label = worded_protection(guarantee, planned.release, planned.columns)
     return {**label, "hundred": describe_hundred(label["right"]), "is_weak": is_weak(label["right"])}
 
 
-def describe_held(plan: Plan) -> str:
+def describe_held(row: Outlook) -> str:
     """Return what researchers would see, in words for everybody."""
-    held = HELD["histograms" if plan.has_histograms else plan.release]
-    seen = plan.focus.of(plan.release).seen
-    if len(plan.kinds) == 1 or (plan.kind is not None and plan.kind.forecast_as is not None):
+    held, seen = row.planned.held(row.n_rows), row.shown.seen
+    if row.n_columns == 1 or row.planned.depends_on_values:
         return held
     if seen is None:
         return f"{held} By the forecast, no relation between columns is found."

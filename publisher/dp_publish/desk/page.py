@@ -150,7 +150,7 @@ def _draw_forecast(answer: Answer) -> dict[str, Any] | None:
     if plan is None or not plan.rows:
         return None
     shown = {kind: [(row.mu, row.of(kind).seen) for row in plan.rows] for kind in ("rows", "covariance")}
-    seen = plan.focus.of(plan.release).seen
+    seen = plan.focus.shown.seen
     return {
         "x": _ACROSS,
         "y": _DOWN,

@@ -25,8 +25,16 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
-from dp_publish.forecast.assumptions import assumed_spreads, of_the_table, tells_columns, with_some_words
-from dp_publish.forecast.outlook import ForecastRow, forecast, is_clear, smallest_seen
+from dp_publish.forecast.assumptions import (
+    assumed_spreads,
+    of_the_table,
+    tells_columns,
+    with_entries,
+    with_privacy,
+    with_some_words,
+)
+from dp_publish.forecast.outlook import Outlook, describe_links, forecast, smallest_seen
+from dp_publish.forecast.planned import PlannedMoments
 from dp_publish.forecast.strengths import round_down
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import Policy, Privacy
@@ -60,36 +68,26 @@ def changes_for_moments(policy: Policy, mu: float) -> list[str]:
     return changes
 
 
-def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: ForecastRow) -> list[str]:
-    """Return what would show something, as clauses; the release shows nothing by its forecast, `row`.
-
-    Parameters
-    ----------
-    policy : Policy
-        Resolved.
-    kinds : mapping of str to str
-        The columns, as `choose_columns` gives them.
-    n_rows : int
-        The number of rows.
-    row : ForecastRow
-        The forecast of the policy's own release.
-    """
+def ways_out(row: Outlook) -> list[str]:
+    """Return what would show something, as clauses, in place of a release that shows nothing by its forecast."""
     if not row.moments.is_possible:
         return []
+    policy, kinds, n_rows = row.planned.policy, row.planned.kinds, row.n_rows
+    of_moments = isinstance(row.planned, PlannedMoments)
     changes = changes_for_moments(policy, row.mu)
     first = f"{', '.join(changes)}, and " if changes else ""
-    if policy.privacy.release == "rows" and row.moments.clearest is not None:
-        shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
+    if not of_moments and row.moments.clearest is not None:
+        shown = f"would show {describe_links(row.moments.clearest)}, under the same guarantee"
         return [f"{first}publish second moments alone{typed('--release covariance')}, which {shown}"]
 
-    if len(kinds) == 1 and policy.privacy.release == "rows":
-        weaker = least_mu(policy, lambda weaker: shows_something(forecast_drawn(weaker, kinds, n_rows), "rows", 1))
+    if len(kinds) == 1 and not of_moments:
+        weaker = least_mu(policy, lambda weaker: forecast(weaker, kinds, n_rows).shows_something)
         return [] if weaker is None else [f"give a weaker guarantee, from about mu = {round_up(weaker, 2)} on"]
 
     as_numbers = policy, kinds
     if policy.sought is not None:
         policy, kinds = with_some_words(policy)
-    ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.is_moments else []
+    ways = list(_other_settings(policy, kinds, n_rows)) if of_moments else []
     if policy.sought is not None and policy.sought.looked and ways:
         least = least_mu(as_numbers[0], lambda weaker: _seen(weaker, as_numbers[1], n_rows))
         of_numbers = f" (mu = {round_up(least or 0, 2)}, or {row.least_rows_for_moments:,} rows, if all hold numbers)"
@@ -100,28 +98,28 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else ways
 
 
-def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int, *, with_rows: bool = True) -> ForecastRow:
-    """Return the forecast of the policy's own release, drawn where there is no formula for the noise."""
-    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False, with_rows=with_rows)
-    if policy.privacy.release == "rows":
+def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Outlook:
+    """Return the forecast of a release with all bounds that it needs, drawn where there is no formula for the noise."""
+    row = forecast(policy, kinds, n_rows, with_rows=False)
+    row.planned.require_bounds()
+    return draw_error(row)
+
+
+def draw_error(row: Outlook) -> Outlook:
+    """Return an outlook with its error drawn, if there is no formula for the noise."""
+    if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
         return row
-    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
-    if mechanism.forecast_as is None or not isinstance(mechanism, OneSum):
+    policy, kinds, n_rows, mechanism = row.planned.policy, row.planned.kinds, row.n_rows, row.planned.mechanism
+    if not isinstance(mechanism, OneSum):
         return row
     error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
     seen = smallest_seen(n_rows, len(kinds), error)
     return replace(row, moments=replace(row.moments, error=error, seen=seen, clearest=seen), least_rows_for_moments=0)
 
 
-def shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
-    """Return whether anything of the columns can be seen: of a single one, its variance."""
-    shown = row.of(release)
-    return is_clear(shown.error) if n_columns == 1 else shown.clearest is not None
-
-
 def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
     """Yield what else a covariance release of all columns could be."""
-    chosen = _changed(policy, mechanism="auto", l2_radius=None)
+    chosen = with_privacy(policy, mechanism="auto", l2_radius=None)
     if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
         without = ", without l2_radius" if policy.privacy.l2_radius is not None else ""
         by = typed(f"--mechanism auto{without}")
@@ -136,7 +134,7 @@ def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, m
     """Yield what helps where centers and scales are to be found in too few rows, or noise is too strong."""
     if policy.sought is None and not all(place.is_declared for place in mechanism.places):
         placed = {name: {"center": 0.0, "scale": 1.0} for name in kinds}
-        if seen := _seen(_with_columns(policy, placed), kinds, n_rows):
+        if seen := _seen(with_entries(policy, placed), kinds, n_rows):
             yield (
                 "declare the center and the scale of every column if they are public knowledge (center = ..., "
                 f"scale = ... in [columns.NAME]), which would show {seen}"
@@ -144,7 +142,7 @@ def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, m
     narrow = {name for name, spread in assumed_spreads(policy, kinds).items() if spread < DEFAULT_SPREAD}
     if narrow:
         filled = {name: {"spread": DEFAULT_SPREAD} for name in narrow}
-        if seen := _seen(_with_columns(policy, filled), kinds, n_rows):
+        if seen := _seen(with_entries(policy, filled), kinds, n_rows):
             width = round(1 / DEFAULT_SPREAD)
             yield f"narrow the bounds to about {width} standard deviations in all, which would show {seen}"
     weaker = least_mu(policy, lambda weaker: _seen(weaker, kinds, n_rows))
@@ -157,7 +155,7 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object]) -> float | No
     others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
     mu = policy.privacy.strength.mu if policy.privacy.strength is not None else math.inf
     while (mu := mu * _STEP) <= _WEAKEST:
-        if suffices(_changed(policy, **others, mu=mu)):
+        if suffices(with_privacy(policy, **others, mu=mu)):
             return mu
     return None
 
@@ -165,36 +163,27 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object]) -> float | No
 def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
     """Return what a covariance release would show, in words; nothing, or a release that cannot be, is empty."""
     try:
-        row = forecast_drawn(policy, kinds, n_rows, with_rows=False)
+        row = forecast_drawn(policy, kinds, n_rows)
     except (ParameterError, PolicyError, PrivacyError):
         return ""
-    if not shows_something(row, "covariance", len(kinds)) or not tells_columns(policy, n_rows):
+    if not row.shows_something or not tells_columns(policy, n_rows):
         return ""
     least = row.moments.clearest
-    return "variances" if least is None else f"partial correlations from about {least:.2g} on"
-
-
-def _changed(policy: Policy, **changes: Any) -> Policy:
-    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update=changes)})
-
-
-def _with_columns(policy: Policy, changes: Mapping[str, dict[str, Any]]) -> Policy:
-    changed = {name: policy.column(name).model_copy(update=entries) for name, entries in changes.items()}
-    return policy.model_copy(update={"columns": {**policy.columns, **changed}})
+    return "variances" if least is None else describe_links(least)
 
 
 def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
     """Return the largest number of columns, from the first on, of which second moments would still show something."""
-    privacy = policy.privacy
-    if privacy.release == "rows":
-        privacy = Privacy(release="covariance", unit=privacy.unit, mu=mu)
-    open_policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"l2_radius": None})})
+    open_policy = with_privacy(policy, l2_radius=None)
+    if not policy.privacy.is_moments:
+        of_moments = Privacy(release="covariance", unit=policy.privacy.unit, mu=mu)
+        open_policy = policy.model_copy(update={"privacy": of_moments})
     names = list(kinds)
     shown, hidden = 1, len(names)
     while hidden - shown > 1:
         middle = (shown + hidden) // 2
         fewer = dict.fromkeys(names[:middle], "continuous")
-        (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False, with_rows=False)
+        row = forecast(open_policy, fewer, n_rows, with_rows=False)
         shown, hidden = (middle, hidden) if row.moments.clearest is not None else (shown, middle)
     return of_the_table(policy, shown) if shown > 1 and tells_columns(policy, n_rows, any_columns=True) else 0
 

@@ -18,6 +18,7 @@ fit.
 import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
@@ -26,7 +27,7 @@ from dp_publish.discovery.finding import LEAST_LEVEL
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import gap_columns
-from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.model import ColumnPolicy, Policy, Sought
 from dp_publish.policy.open_columns import share_mu as share_discovery
 from dp_publish.rows.calibration import cost_of_rows, set_noise, share_mu
 
@@ -108,11 +109,18 @@ def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:
     names = [*names]
     if policy.privacy.is_moments and in_two_rounds(policy, dict.fromkeys(names, "continuous")):
         return policy
-    entries = {name: policy.column(name) for name in names}
-    filled = {
-        name: entry.model_copy(update={"bounds": _UNIT_WIDTH}) for name, entry in entries.items() if not entry.bounds
-    }
-    return policy.model_copy(update={"columns": {**policy.columns, **filled}})
+    return with_entries(policy, {name: {"bounds": _UNIT_WIDTH} for name in names if not policy.column(name).bounds})
+
+
+def with_entries(policy: Policy, changes: Mapping[str, Mapping[str, Any]]) -> Policy:
+    """Return the policy with these entries in the sections of columns."""
+    changed = {name: policy.column(name).model_copy(update=entries) for name, entries in changes.items()}
+    return policy.model_copy(update={"columns": {**policy.columns, **changed}})
+
+
+def with_privacy(policy: Policy, **changes: Any) -> Policy:
+    """Return the policy with these entries in its privacy section."""
+    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update=changes)})
 
 
 def calibrate_assumed(policy: Policy, kinds: Mapping[str, str]) -> tuple[tuple[Column, ...], float]:
@@ -132,27 +140,30 @@ def calibrate_assumed(policy: Policy, kinds: Mapping[str, str]) -> tuple[tuple[C
     return columns, cost_of_rows(policy, counted, shares).mu[policy.privacy.account]
 
 
+def sought_of(policy: Policy) -> Sought:
+    """Return what is to be found privately, of a policy that declares nothing of what columns hold."""
+    assert policy.sought is not None  # noqa: S101
+    return policy.sought
+
+
 def with_some_words(policy: Policy) -> tuple[Policy, dict[str, str]]:
     """Return the policy and its columns with words of three levels: half of a text file's, or all text of others."""
-    sought = policy.sought
-    assert sought is not None  # noqa: S101  nothing is declared
+    sought = sought_of(policy)
     return _with_words(policy, sought.looked[:: 1 if sought.n_listed else 2], _LEVELS, 1)
 
 
 def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, dict[str, str]]:
     """Return the policy and the most columns that may be published, with gaps and all levels that can be told."""
-    sought = policy.sought
-    assert sought is not None  # noqa: S101  nothing is declared
-    names = sought.looked
+    names = sought_of(policy).looked
     levels = int(1 / max(least_level(policy, n_rows, len(names), -MOSTLY), LEAST_LEVEL)) if names else 0
     return _with_words(policy, names, levels + 2, 2)
 
 
 def least_level(policy: Policy, n_rows: int, n_listed: int, away: float) -> float:
     """Return the share of the rows of a level that is told if its noise is so many standard deviations below zero."""
-    sought, privacy = policy.sought, policy.privacy
-    assert sought is not None and privacy.strength is not None  # noqa: PT018, S101  nothing is declared
-    mu = share_discovery(privacy.strength.mu / privacy.max_rows, n_rows, sought.square, n_listed).levels
+    privacy = policy.privacy
+    assert privacy.strength is not None  # noqa: S101  nothing is declared
+    mu = share_discovery(privacy.strength.mu / privacy.max_rows, n_rows, sought_of(policy).square, n_listed).levels
     counts = NoisyLevels(mu, n_listed, privacy.max_rows)
     return (counts.threshold + away * counts.sigma) / n_rows
 
@@ -183,8 +194,7 @@ def of_the_table(policy: Policy, n_columns: int) -> int:
 
 def _with_words(policy: Policy, words: Collection[str], each: int, others: int) -> tuple[Policy, dict[str, str]]:
     """Return the policy with these columns as words, and the columns: so many for each of them, first, and others."""
-    sought = policy.sought
-    assert sought is not None  # noqa: S101  nothing is declared
+    sought = sought_of(policy)
     names = sorted(sought.names, key=lambda name: name not in words)
     parts = {name: range(each if name in words else others) for name in names}
     kinds = {f"{name}={part}" if part else name: "continuous" for name in names for part in parts[name]}

@@ -7,12 +7,13 @@ So rows are of whoever asks for them, and a weaker guarantee never shows less.
 """
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from dp_bundle.base.wording import typed
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import ColumnType
-from dp_publish.data.table import Source, Table
-from dp_publish.policy.columns import prepare
+from dp_publish.data.table import Source, Table, open_table
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import is_open
 
@@ -21,10 +22,33 @@ _WHY = "second moments are published, of which noise as a rule hides less than o
 _OR_ROWS = typed("--release rows: rows, which any tool reads")
 
 
+class Choice(NamedTuple):
+    """A policy that says what is released, and its table.
+
+    Attributes
+    ----------
+    policy : Policy
+        As it was written, with the release.
+    why : str
+        A sentence that says why; none where it was said before.
+    prepared : Prepared
+        The table, and the policy resolved for its columns.
+    """
+
+    policy: Policy
+    why: str
+    prepared: Prepared
+
+
 def choose_release(
-    data: Source, policy: Policy, withheld: Collection[str] = (), *, opened: Table | None = None
-) -> tuple[Policy, str]:
-    """Return a policy that says what is released, and a sentence that says why; none where it was said before.
+    data: Source,
+    policy: Policy,
+    withheld: Collection[str] = (),
+    *,
+    opened: Table | None = None,
+    may_search: bool = True,
+) -> Choice:
+    """Return the release of a policy that leaves it open, and its table, which is prepared once.
 
     Rows are of whoever asks for them, and of a single column, which has no correlations; of a text file, what its
     columns are is found privately.
@@ -39,21 +63,29 @@ def choose_release(
         Columns that are never published.
     opened : Table, optional
         The same table, if it is open.
-    """
-    privacy, rows = policy.privacy, _changed(policy, "rows", find=True)
-    covariance = _changed(policy, "covariance")
-    if privacy.model_fields_set & {*_CHOSEN} or privacy.unit == "change":
-        if privacy.release != "rows" or privacy.model_fields_set & {*_CHOSEN[1:]} or not is_open(rows):
-            return policy, ""
-        types = prepare(data, rows, withheld, opened=opened).table.types
-        return (rows if ColumnType.UNKNOWN in types.values() else policy), ""
+    may_search : bool
+        Whether what columns are may be found privately; if not, the release is the policy's own.
 
-    found = prepare(data, covariance, withheld, opened=opened).policy.sought if is_open(covariance) else None
-    if found is None:
-        return policy, ""
-    if not in_two_rounds(covariance, dict.fromkeys(found.names, "continuous")):
-        return (rows if found.looked else policy), ""
-    return covariance, f"{_WHY}{_OR_ROWS}"
+    Raises
+    ------
+    SchemaError, DataError, PolicyError
+        The table and the policy do not go together.
+    """
+    table = open_table(data, policy.table) if opened is None else opened
+    privacy, rows = policy.privacy, _changed(policy, "rows", find=True)
+    covariance, chosen = _changed(policy, "covariance"), policy
+    if privacy.model_fields_set & {*_CHOSEN} or privacy.unit == "change":
+        is_left = privacy.release == "rows" and not privacy.model_fields_set & {*_CHOSEN[1:]} and is_open(rows)
+        if may_search and is_left and ColumnType.UNKNOWN in table.types.values():
+            chosen = rows
+    elif may_search and is_open(covariance):
+        prepared = prepare(data, covariance, withheld, opened=table)
+        found = prepared.policy.sought
+        if found is not None and in_two_rounds(covariance, dict.fromkeys(found.names, "continuous")):
+            return Choice(covariance, f"{_WHY}{_OR_ROWS}", prepared)
+        if found is not None and found.looked:
+            chosen = rows
+    return Choice(chosen, "", prepare(data, chosen, withheld, opened=table))
 
 
 def _changed(policy: Policy, release: str, *, find: bool = False) -> Policy:

@@ -4,19 +4,12 @@ from collections.abc import Iterator
 
 from dp_bundle.base.wording import typed
 from dp_publish.covariance.mechanisms.two_round import TwoRound
-from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
+from dp_publish.forecast.advice import changes_for_moments, ways_out
 from dp_publish.forecast.assumptions import with_most_columns
-from dp_publish.forecast.outlook import TARGETS, forecast, smallest_seen
+from dp_publish.forecast.outlook import TARGETS, forecast
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import least_rows, why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
-
-HELD = {
-    "rows": "Rows, with noise on every value.",
-    "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
-    "histograms": "A histogram of every column, and how every two of them go together (second moments), with noise; "
-    "no row.",
-}
 
 
 def describe_findings(plan: Plan) -> list[str]:
@@ -29,10 +22,10 @@ def describe_findings(plan: Plan) -> list[str]:
 def _of_one_column(plan: Plan) -> Iterator[str]:
     """Yield what a release would be refused for, and what would do."""
     own = plan.own
-    if own is None or shows_something(own, plan.release, 1):
+    if own is None or own.shows_something:
         return
-    yield f"At mu = {printed_mu(own.mu)} nothing of it would be seen: {why_hidden(plan.n_rows, 1, own, plan.release)}."
-    yield from (f"Or {way}." for way in ways_out(plan.policy, plan.kinds, plan.n_rows, own))
+    yield f"At mu = {printed_mu(own.mu)} nothing of it would be seen: {why_hidden(own)}."
+    yield from (f"Or {way}." for way in ways_out(own))
 
 
 def describe_seen(rho: float | None) -> str:
@@ -47,7 +40,7 @@ def _rows_verdict(plan: Plan) -> Iterator[str]:
         yield f"{at} partial correlations from {seen} on."
         return
     rows = seen if row.rows.seen is None else f"partial correlations from {seen} on only"
-    yield f"{at} {rows}: {why_hidden(plan.n_rows, len(plan.kinds), row, 'rows')}."
+    yield f"{at} {rows}: {why_hidden(row)}."
     yield f"Seeing {target:g} would take {describe_count(row.rows.needed[target])} rows."
 
     if not row.moments.is_possible:
@@ -73,19 +66,19 @@ def _describe_undeclared(plan: Plan) -> Iterator[str]:
         "levels, two levels one; gaps that are published, one more."
     )
     if TwoRound.takes(len(kinds)):
-        (most,) = forecast(plan.n_rows, policy, kinds, [policy.privacy], with_epsilon=False, with_rows=False)
+        most = forecast(policy, kinds, plan.n_rows, with_rows=False)
         yield f"With all that can be told apart from the noise, at most {len(kinds)}, it is {most.moments.error:.2g}."
 
 
 def _remedy(plan: Plan) -> str:
-    if smallest_seen(plan.n_rows, len(plan.kinds), plan.n_rows**-0.5) is None:
+    if plan.focus.is_hopeless:
         return "wait for more rows"
     return "publish fewer columns, narrow their bounds, declare their centers and scales, or protect them less"
 
 
 def _covariance_verdict(plan: Plan) -> Iterator[str]:
     row, target = plan.focus, TARGETS[-1]
-    if plan.kind is not None and plan.kind.forecast_as is not None:
+    if plan.depends_on_values:
         yield f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."
         return
     in_rows = f", and of {row.rows.error:.2g} in a release of rows" if row.rows.is_possible else ""
@@ -104,8 +97,8 @@ def _covariance_verdict(plan: Plan) -> Iterator[str]:
     there = f"To see {target:g} takes {describe_count(row.moments.needed[target])} rows (there are {plan.n_rows:,})"
     if row.rows.is_possible:
         there += f", and {describe_count(row.rows.needed[target])} in a release of rows"
-    of_numbers, of_words = row.least_rows_for_moments, least_rows(plan.policy, plan.n_rows, row)
+    of_numbers, of_words = row.least_rows_for_moments, least_rows(row)
     words = "" if of_words == of_numbers else f" ({describe_count(of_words)}, if words become several columns)"
     yield f"{there}. This release shows anything from {describe_count(of_numbers)} rows on{words}."
-    if plan.own is not None and not shows_something(plan.own, plan.release, len(plan.kinds)):
-        yield from (f"Or {way}." for way in ways_out(plan.policy, plan.kinds, plan.n_rows, plan.own))
+    if plan.own is not None and not plan.own.shows_something:
+        yield from (f"Or {way}." for way in ways_out(plan.own))

@@ -10,7 +10,7 @@ from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
 from dp_publish.discovery.looks import Look, as_they_look
 from dp_publish.forecast.advice import forecast_drawn, least_mu
-from dp_publish.forecast.assumptions import MOSTLY, least_level
+from dp_publish.forecast.assumptions import MOSTLY, least_level, sought_of
 from dp_publish.forecast.plan import Plan
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
@@ -21,9 +21,8 @@ _LEAST = 2  # columns of second moments
 
 def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]:
     """Return the values of every column that holds words, in the first rows, which are private."""
-    sought, found = policy.sought, dict[str, Counter[str]]()
-    assert sought is not None  # noqa: S101  nothing is declared
-    asked = dict.fromkeys(sought.looked, "text")
+    found: dict[str, Counter[str]] = {}
+    asked = dict.fromkeys(sought_of(policy).looked, "text")
     batch = table.head(asked, _ROWS) if asked else None
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
         look, values = as_they_look(cells, table.cells.written)
@@ -40,8 +39,7 @@ def columns_of(
 
     A number is published as one; what has an even chance to be told is, or with `surely` what is most of the time.
     """
-    sought = policy.sought
-    assert sought is not None  # noqa: S101  nothing is declared
+    sought = sought_of(policy)
     least = max(least_level(policy, n_rows, len(words), MOSTLY * surely), LEAST_LEVEL) if words else 1.0
     parts = dict.fromkeys(sought.names, 1)
     for name, counts in words.items():
@@ -88,9 +86,9 @@ def forecast_first_rows(plan: Plan) -> str:
     kinds = {str(place): "continuous" for place in range(sum(parts.values()))}
     if len(kinds) < _LEAST:
         return f"as the first rows look, fewer than {_LEAST} columns are left to publish: declare what the columns hold"
-    row = forecast_drawn(policy, kinds, plan.n_rows, with_rows=False)
+    row = forecast_drawn(policy, kinds, plan.n_rows)
     return (
         f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
         f"{sum(part > 0 for part in parts.values())} of the table, with a standard error of a correlation of "
-        f"{row.of(plan.release).error:.2g}"
+        f"{row.shown.error:.2g}"
     )

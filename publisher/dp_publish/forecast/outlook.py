@@ -56,14 +56,13 @@ from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
-from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
-from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
+from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, with_entries
+from dp_publish.forecast.planned import PlannedMoments, PlannedRelease, moments_error, plan_release, rows_error
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import blocks_of, gap_columns
 from dp_publish.policy.model import Policy, Privacy, Sought
@@ -111,11 +110,15 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class ForecastRow:
-    """The forecast of one strength of the noise.
+class Outlook:
+    """The outlook of researchers on one release: what they would see, with its error.
 
     Attributes
     ----------
+    planned : PlannedRelease
+        The release.
+    n_rows : int
+        The number of rows.
     mu, epsilon, delta : float
         The guarantee for one unit of privacy, as mu and as (epsilon, delta).
     sigma : dict of str to float
@@ -134,6 +137,8 @@ class ForecastRow:
     The repr leaves out what is computed from the table's number of rows, which may be protected.
     """
 
+    planned: PlannedRelease = field(repr=False)
+    n_rows: int = field(repr=False)
     mu: float
     epsilon: float
     delta: float
@@ -148,29 +153,46 @@ class ForecastRow:
         """Return what that release would show."""
         return self.rows if release == "rows" else self.moments
 
+    @property
+    def shown(self) -> Sight:
+        """What the release itself would show."""
+        return self.of(self.planned.release)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns would be published."""
+        return len(self.planned.kinds)
+
+    @property
+    def shows_something(self) -> bool:
+        """Whether anything of the columns can be seen: of a single one, its variance."""
+        return is_clear(self.shown.error) if self.n_columns == 1 else self.shown.clearest is not None
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the rows are too few to show how columns are related, even without noise."""
+        return self.n_columns > 1 and smallest_seen(self.n_rows, self.n_columns, self.n_rows**-0.5) is None
+
 
 def forecast(
-    n_rows: int,
     policy: Policy,
     kinds: Mapping[str, str],
-    strengths: Sequence[Privacy],
+    n_rows: int,
     *,
     spread: float = DEFAULT_SPREAD,
-    with_epsilon: bool = True,
+    with_epsilon: bool = False,
     with_rows: bool = True,
-) -> list[ForecastRow]:
-    """Return what each strength would leave visible; no value is read and nothing is spent.
+) -> Outlook:
+    """Return what a release by a policy would leave visible; no value is read and nothing is spent.
 
     Parameters
     ----------
-    n_rows : int
-        Number of rows, at least 1.
     policy : Policy
-        Bounds and spreads; its own strength is not used.
+        Strength, bounds and spreads; resolved.
     kinds : mapping of str to str
         The published columns and their kinds, "continuous" or "integer", as `choose_columns` gives them.
-    strengths : sequence of Privacy
-        Unit and strength, one for each row of the forecast.
+    n_rows : int
+        Number of rows, at least 1.
     spread : float
         Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives none.
     with_epsilon : bool
@@ -183,84 +205,99 @@ def forecast(
     ParameterError
         `n_rows` or `spread` is out of range.
     PolicyError, PrivacyError
-        No release of these columns is possible at one of these strengths.
+        No release of these columns is possible.
     """
     if n_rows < 1:
         raise ParameterError("n_rows", "at least 1", n_rows)
     check_spread(spread)
-    return [_forecast_one(n_rows, policy, kinds, each, spread, with_epsilon, with_rows) for each in strengths]
+    planned = plan_release(policy, kinds, lambda: n_rows)
+    return outlook_of(planned, n_rows, spread=spread, with_epsilon=with_epsilon, with_rows=with_rows)
 
 
-def _forecast_one(
+def outlook_of(
+    planned: PlannedRelease,
     n_rows: int,
-    policy: Policy,
-    kinds: Mapping[str, str],
-    strength: Privacy,
-    spread: float,
-    with_epsilon: bool,
-    with_rows: bool,
-) -> ForecastRow:
-    policy_there = policy.model_copy(update={"privacy": strength})
-    if strength.release == "rows":
-        columns, mu = calibrate_assumed(policy_there, kinds)
-        mechanism = stand_in(len(columns), strength.max_rows, mu)
-        epsilon = epsilon_of_rows(strength, kinds, columns, mu, DELTA) if with_epsilon else math.nan
-    else:
-        mechanism = set_mechanism(fill_bounds(policy_there, kinds), kinds, lambda: n_rows).for_forecast()
-        mu = mechanism.spends(mechanism.max_rows).mu
-        columns = _rows_instead(policy, kinds, Privacy(unit=strength.unit, mu=mu)) if with_rows else ()
-        epsilon = epsilon_of_moments(mechanism, DELTA) if with_epsilon else math.nan
-
-    p, spreads = len(kinds), assumed_spreads(policy, kinds, spread)
-    widths = {column.name: _width(column) for column in columns}
-    # of columns whose bounds would be found, so many deviations to either side of the center
-    in_rows = spreads | {
-        column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
-        for column in columns
-        if column.bounds_found and policy.column(column.name).spread is None
-    }
-    deviations = {name: in_rows[name] * width for name, width in widths.items()}
-    ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
-    squares = sorted((spreads[name] ** 2 for name in kinds), reverse=True)
-    typical_ratio, typical_spread = statistics.median(ratios), math.sqrt(statistics.median(squares))
-    least_ratio = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)])) - 1
-    most_spread = (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25
-
-    @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
-    def moment_error(own: float, n_rows: int) -> float:
-        return moments_error(n_rows, after_search(mechanism, policy.sought, n_rows).correlation_noise(n_rows, own))
-
-    rows = (
-        _sight(n_rows, p, lambda ratio, n: (1 + ratio) / math.sqrt(n), typical_ratio, least_ratio, ratios)
-        if columns
-        else Sight()
-    )
-    moments = _sight(n_rows, p, moment_error, typical_spread, most_spread, spreads.values())
-    of_changes = strength.unit == "change"
-    found = {column.name for column in columns if column.bounds_found}  # in no unit yet
-    noise_over_width = [column.noise_spread / widths[column.name] for column in columns]
-    return ForecastRow(
-        mu=mu,
-        epsilon=epsilon,
+    *,
+    spread: float = DEFAULT_SPREAD,
+    with_epsilon: bool = False,
+    with_rows: bool = True,
+) -> Outlook:
+    """Return what a planned release would leave visible; see `forecast`."""
+    policy = planned.policy
+    columns, mechanism = _both_ways(planned, with_rows=with_rows)
+    spreads = assumed_spreads(policy, planned.kinds, spread)
+    rows, widths, typical_ratio = _sight_of_rows(planned, columns, spreads, n_rows)
+    moments, least_rows = Sight(), 0
+    if policy.privacy.unit != "change":
+        moments, least_rows = _sight_of_moments(policy, mechanism, [*spreads.values()], n_rows)
+    return Outlook(
+        planned=planned,
+        n_rows=n_rows,
+        mu=planned.mu,
+        epsilon=planned.epsilon(DELTA) if with_epsilon else math.nan,
         delta=DELTA,
-        sigma={column.name: column.noise_sigma for column in columns if column.name not in found},
-        sigma_over_width=statistics.median(noise_over_width or [math.nan]),
+        sigma={column.name: column.noise_sigma for column in columns if not column.bounds_found},  # or in no unit yet
+        sigma_over_width=statistics.median([each.noise_spread / widths[each.name] for each in columns] or [math.nan]),
         noise_to_signal=typical_ratio,
         rows=rows,
-        moments=Sight() if of_changes else moments,
-        least_rows_for_moments=0 if of_changes else rows_needed(p, functools.partial(moment_error, typical_spread)),
+        moments=moments,
+        least_rows_for_moments=least_rows,
     )
+
+
+def _both_ways(planned: PlannedRelease, *, with_rows: bool) -> tuple[tuple[Column, ...], Mechanism]:
+    """Return the columns of a release of rows, and the mechanism of one of second moments: the planned, and another."""
+    policy, kinds = planned.policy, planned.kinds
+    if isinstance(planned, PlannedMoments):
+        instead = Privacy(unit=policy.privacy.unit, mu=planned.mu)
+        return _rows_instead(policy, kinds, instead) if with_rows else (), planned.mechanism.for_forecast()
+    return planned.columns, stand_in(len(kinds), policy.privacy.max_rows, planned.mu)
+
+
+def _sight_of_rows(
+    planned: PlannedRelease, columns: Sequence[Column], spreads: Mapping[str, float], n_rows: int
+) -> tuple[Sight, dict[str, float], float]:
+    """Return what rows would show, the widths of their columns, and the noise's variance over that of the values."""
+    widths = {column.name: _width(column) for column in columns}
+    # of columns whose bounds would be found, so many deviations to either side of the center
+    in_rows = {**spreads} | {
+        column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
+        for column in columns
+        if column.bounds_found and planned.policy.column(column.name).spread is None
+    }
+    deviations = {name: in_rows[name] * width for name, width in widths.items()}
+    ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns)
+    if not ratios:
+        return Sight(), widths, math.nan
+    typical, least = statistics.median(ratios), math.sqrt((1 + ratios[0]) * (1 + ratios[:2][-1])) - 1
+    return _sight(n_rows, len(columns), rows_error, (typical, least), ratios), widths, typical
+
+
+def _sight_of_moments(policy: Policy, mechanism: Mechanism, spreads: Sequence[float], n_rows: int) -> tuple[Sight, int]:
+    """Return what second moments would show, and how many rows it takes to show anything."""
+
+    @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
+    def error(own: float, n_rows: int) -> float:
+        return moments_error(n_rows, after_search(mechanism, policy.sought, n_rows).correlation_noise(n_rows, own))
+
+    squares = sorted((spread**2 for spread in spreads), reverse=True)
+    typical, most = math.sqrt(statistics.median(squares)), (squares[0] * squares[:2][-1]) ** 0.25
+    shown = _sight(n_rows, len(spreads), error, (typical, most), spreads)
+    return shown, rows_needed(len(spreads), functools.partial(error, typical))
 
 
 def _sight(
     n_rows: int,
     n_columns: int,
     error_of: Callable[[float, int], float],
-    typical: float,
-    clearest: float,
+    middle: tuple[float, float],
     each: Iterable[float],
 ) -> Sight:
-    """Return what is shown of columns, given the error of a correlation for a kind of column and a number of rows."""
+    """Return what is shown of columns, given the error of a correlation for a kind of column and a number of rows.
+
+    The kinds in the `middle` are of a median column, and of the two that stand out most.
+    """
+    typical, clearest = middle
     error = functools.partial(error_of, typical)
     return Sight(
         error=error(n_rows),
@@ -290,23 +327,18 @@ def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
 
 def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> tuple[Column, ...]:
     """Return the columns as a release of rows would have them; none where rows do not take a strength like that."""
-    of_gaps = gap_columns(policy.sources)
-    levels = {
-        name: len(source.levels)
+    blocks = blocks_of(policy.sources)
+    highest = {
+        name: 1.0 if name in blocks else len(source.levels) - 1.0
         for source in policy.sources
         if source.levels and not source.has_gap_column
         for name in source.columns
     }
-    indicators = {*blocks_of(policy.sources)}
-    highest = {name: 1.0 if name in indicators else n_levels - 1.0 for name, n_levels in levels.items()}
-    sections = {
-        name: policy.column(name).model_copy(update={"bounds": (0.0, high)})
-        for name, high in {**highest, **dict.fromkeys(of_gaps, 1.0)}.items()
-    }
-    of_rows = policy.model_copy(update={"privacy": strength, "columns": {**policy.columns, **sections}})
-    whole = {name: "integer" if name in levels else kind for name, kind in kinds.items()}
+    of_gaps = dict.fromkeys(gap_columns(policy.sources), 1.0)
+    of_rows = with_entries(policy, {name: {"bounds": (0.0, high)} for name, high in (highest | of_gaps).items()})
+    whole = {name: "integer" if name in highest else kind for name, kind in kinds.items()}
     try:
-        return calibrate_assumed(of_rows, whole)[0]
+        return calibrate_assumed(of_rows.model_copy(update={"privacy": strength}), whole)[0]
     except (ParameterError, PolicyError, PrivacyError):
         return ()
 
@@ -322,17 +354,9 @@ def _width(column: Column) -> float:
     return column.bounds[1] - column.bounds[0]
 
 
-def moments_error(n_rows: int, noise: float) -> float:
-    """Return the standard error of a correlation near zero from a covariance release.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    noise : float
-        The noise's standard deviation on n times a correlation: see `Mechanism.correlation_noise`.
-    """
-    return math.sqrt(1 / n_rows + (noise / n_rows) ** 2)
+def describe_links(seen: float | None) -> str:
+    """Return which partial correlations are seen, the smallest given, if any is."""
+    return "nothing" if seen is None else f"partial correlations from about {seen:.2g} on"
 
 
 def is_clear(error: float) -> bool:

@@ -5,7 +5,7 @@ counting those of a text file.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,17 @@ from dp_bundle.base.errors import DataError, ParameterError, PolicyError, Privac
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import RemotePath
-from dp_publish.covariance.calibration import in_two_rounds, set_mechanism
+from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.table import Source, Table
-from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
+from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
+from dp_publish.forecast.outlook import GRID, Outlook, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.columns import prepare
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.file import load_policy, used_policy
 from dp_publish.policy.memory import plan_memory
 from dp_publish.policy.model import Policy
@@ -41,60 +40,82 @@ class Plan:
 
     Attributes
     ----------
-    name : str
-        The dataset's name.
-    n_rows : int
-        How many rows the table has.
+    policy : Policy
+        What is known of its columns; resolved.
     kinds : dict of str to str
         The columns that would be published, and their kinds.
-    unit : str
-        The unit of privacy.
-    release : {"rows", "covariance"}
-        What the policy would release.
+    n_rows : int
+        How many rows the table has.
     mechanism : str or None
         The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
         The assumed standard deviation of a column as a share of its width, where the policy gives none.
-    assumed : str
-        What is assumed of the columns' standard deviations, as a phrase.
-    rows : list of ForecastRow
+    rows : list of Outlook
         The forecast by increasing mu, the policy's own strength among them.
-    own : ForecastRow or None
+    own : Outlook or None
         The one at the policy's own strength, unless that cannot be forecast.
-    focus : ForecastRow
+    focus : Outlook
         The strength that sentences are about: the policy's own, or else the one nearest to mu = 1.
-    notes : list of str
-        Sentences about what could not be forecast, or limits it.
-    has_histograms : bool
-        Whether a histogram of each column would be released as well.
     table : Table
         Whose rows were counted.
-    policy : Policy
-        What is known of its columns; resolved.
+    notes : list of str
+        Sentences about what could not be forecast, or limits it.
 
     The repr leaves out the number of rows, which may be protected, and what is computed from it.
     """
 
-    name: str
-    n_rows: int = field(repr=False)
+    policy: Policy = field(repr=False)
     kinds: dict[str, str]
-    unit: str
-    release: str
+    n_rows: int = field(repr=False)
     mechanism: str | None
     spread: float
-    assumed: str
-    rows: list[ForecastRow] = field(repr=False)
-    own: ForecastRow | None = field(repr=False)
-    focus: ForecastRow = field(repr=False)
+    rows: list[Outlook] = field(repr=False)
+    own: Outlook | None = field(repr=False)
+    focus: Outlook = field(repr=False)
     table: Table = field(repr=False)
-    policy: Policy = field(repr=False)
     notes: list[str] = field(default_factory=list, repr=False)
-    has_histograms: bool = False
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return self.policy.dataset.name
+
+    @property
+    def unit(self) -> str:
+        """The unit of privacy."""
+        return self.policy.privacy.unit_name
+
+    @property
+    def release(self) -> str:
+        """What the policy would release: "rows" or "covariance"."""
+        return self.focus.planned.release
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed of the columns' standard deviations, as a phrase."""
+        return describe_spread(self.policy, self.kinds, self.spread)
+
+    def at(self, mus: Sequence[float], *, with_epsilon: bool = True) -> list[Outlook]:
+        """Return the outlook at other strengths, without those at which a release would be refused.
+
+        Raises
+        ------
+        ParameterError, PrivacyError
+            That is all of them.
+        """
+        return forecast_each(
+            self.policy, self.kinds, self.n_rows, mus, self.spread, self.mechanism, with_epsilon=with_epsilon
+        )[0]
 
     @property
     def is_pure(self) -> bool:
         """True where the second moments are released with a pure epsilon."""
         return self.kind is not None and issubclass(self.kind, PureMechanism)
+
+    @property
+    def depends_on_values(self) -> bool:
+        """True where the error of the release does, so that its forecast is that of another mechanism."""
+        return self.kind is not None and self.kind.forecast_as is not None
 
     @property
     def kind(self) -> type[Mechanism] | None:
@@ -138,70 +159,62 @@ def make_plan(
         It may need more memory than it may have.
     """
     used = used_policy(data, policy_file) if isinstance(data, Path | RemotePath) else policy_file
-    written, why = choose_release(data, load_policy(used, default_name, overrides or {}))
-    prepared = prepare(data, written)
-    table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
+    _, why, prepared = choose_release(data, load_policy(used, default_name, overrides or {}))
+    policy, kinds = prepared.policy, prepared.kinds
     if policy.sought is not None:
         kinds = dict.fromkeys(kinds, "continuous")
     n_columns = len(kinds)
     require_memory(plan_memory(n_columns), max_memory, f"a forecast for {n_columns:,} columns")
-    try:
-        n_rows = prepared.count_rows()
-    except DataError:  # no rows, which may be protected
-        if policy.privacy.neighbours.n_rows_public:
-            raise
-        n_rows = 1
+    n_rows = _count_rows(prepared)
     notes = [f"Without more said: {why}."] if why else []
-    notes += [] if policy.sought is not None else _notes_on_bounds(n_rows, table, policy, kinds)
+    notes += [] if policy.sought is not None else _notes_on_bounds(n_rows, prepared.table, policy, kinds)
 
     own = None
+    mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
     try:
-        own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
+        own = forecast(policy, kinds, n_rows, spread=spread, with_epsilon=True)
     except (ParameterError, PrivacyError) as error:
         notes.append(f"A release at the policy's own strength would be refused: {error}.")
-    mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
-    has_histograms = False
-    if own is not None and mechanism is not None:
-        setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
-        mechanism, has_histograms = setting.name, isinstance(setting, TwoRound) and setting.has_margins(n_rows)
-        spread_here = median_spread(policy, kinds, spread)
-        lost = setting.share_lost(n_rows, spread_here) if isinstance(setting, TwoRound) else 0.0
-        if lost >= _LOST:
-            notes.append(
-                f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and "
-                "then shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
-            )
-
-    rows, refused = forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
-    if refused:
-        mus = ", ".join(f"{mu:g}" for mu, _ in refused)
-        notes.append(f"Not forecast: mu = {mus}, where a release would be refused ({refused[-1][1]}).")
+    else:
+        mechanism = own.planned.mechanism_name
+        notes += _notes_on_lost(own, median_spread(policy, kinds, spread))
+    rows, refused = forecast_each(policy, kinds, n_rows, GRID, spread, mechanism)
+    notes += _notes_on_limits(policy, kinds, refused)
+    notes += [] if mechanism is None else _notes_on_moments(policy, mechanism)
     if own is not None:
         others = [row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6)]
         rows = sorted([own, *others], key=lambda row: row.mu)
-
-    if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
-        notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    if mechanism is not None:
-        notes += _notes_on_moments(policy, mechanism)
-    return Plan(
-        name=policy.dataset.name,
-        n_rows=n_rows,
-        kinds=kinds,
-        unit=policy.privacy.unit_name,
-        release="covariance" if policy.privacy.is_moments else "rows",
-        mechanism=mechanism,
-        spread=spread,
-        assumed=describe_spread(policy, kinds, spread),
-        rows=rows,
-        own=own,
-        focus=focus,
-        notes=notes,
-        has_histograms=has_histograms,
-        table=table,
-        policy=policy,
-    )
+    return Plan(policy, kinds, n_rows, mechanism, spread, rows, own, focus, prepared.table, notes)
+
+
+def _count_rows(prepared: Prepared) -> int:
+    """Return the number of rows; where it is protected, none counts as one."""
+    try:
+        return prepared.count_rows()
+    except DataError:
+        if prepared.policy.privacy.neighbours.n_rows_public:
+            raise
+        return 1
+
+
+def _notes_on_lost(own: Outlook, spread: float) -> Iterator[str]:
+    """Yield a note if columns may be missed by the first of two rounds."""
+    lost = own.planned.share_lost(own.n_rows, spread)
+    if lost >= _LOST:
+        yield (
+            f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and "
+            "then shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
+        )
+
+
+def _notes_on_limits(policy: Policy, kinds: dict[str, str], refused: list[tuple[float, str]]) -> Iterator[str]:
+    """Yield notes on strengths that were not forecast, and on rows that are not published."""
+    if refused:
+        mus = ", ".join(f"{mu:g}" for mu, _ in refused)
+        yield f"Not forecast: mu = {mus}, where a release would be refused ({refused[-1][1]})."
+    if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
+        yield "The policy leaves out some rows, so fewer will be published than were counted here."
 
 
 def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str, str]) -> Iterator[str]:

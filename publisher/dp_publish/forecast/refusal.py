@@ -15,7 +15,7 @@ Checks of a release before it is paid for: its policy, the forecast, and the fir
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -33,15 +33,15 @@ from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
-from dp_publish.data.table import Source, Table
-from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
-from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
+from dp_publish.data.table import Table
+from dp_publish.forecast.advice import draw_error, forecast_drawn, ways_out
+from dp_publish.forecast.assumptions import rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
-from dp_publish.forecast.outlook import ForecastRow, drowns, is_clear, moments_error, smallest_seen
+from dp_publish.forecast.outlook import Outlook, describe_links, drowns, forecast, is_clear, outlook_of
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.planned import PlannedRelease, plan_release
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
@@ -52,7 +52,7 @@ from dp_publish.policy.column_survey import (
     quote_header,
     survey_columns,
 )
-from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import declares_no_values, reasons
@@ -86,25 +86,29 @@ def refuse_pointless(
     PolicyError
         The release would help nobody; the sentence says why, and what would.
     """
-    privacy = policy.privacy
-    if privacy.release == "rows":
-        _refuse_verbatim(policy, kinds, types)
-    return _refuse_hidden(policy, kinds, count_rows()) if privacy.neighbours.n_rows_public else []
+    is_public = policy.privacy.neighbours.n_rows_public
+    return refuse_by_outlook(forecast(policy, kinds, count_rows()), types) if is_public else []
 
 
-def why_pointless(
-    policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], row: ForecastRow
-) -> Pointless | None:
+def refuse_by_outlook(row: Outlook, types: Mapping[str, ColumnType]) -> list[str]:
+    """Do the same, given the outlook; nothing is refused by a number of rows that is protected."""
+    if not row.planned.policy.privacy.neighbours.n_rows_public:
+        return []
+    row.planned.require_bounds()
+    _refuse_verbatim(row.planned, types)
+    return _refuse_hidden(draw_error(row))
+
+
+def why_pointless(row: Outlook, types: Mapping[str, ColumnType]) -> Pointless | None:
     """Return why `refuse_pointless` would refuse a release, given its forecast.
 
     A mechanism that would have to be drawn to be forecast is not judged.
     """
-    privacy = policy.privacy
-    if privacy.release == "rows" and _verbatim(calibrate_assumed(policy, kinds)[0], types):
+    planned = row.planned
+    if _verbatim(planned.columns, types):
         return "unchanged"
-    kind = mechanism_named(privacy.mechanism) if privacy.is_moments else None
-    judged = privacy.neighbours.n_rows_public and (kind is None or kind.forecast_as is None)
-    return "hidden" if judged and not shows_something(row, privacy.release, len(kinds)) else None
+    judged = planned.policy.privacy.neighbours.n_rows_public and not planned.depends_on_values
+    return "hidden" if judged and not row.shows_something else None
 
 
 def share_unchanged(column: Column) -> float:
@@ -123,12 +127,13 @@ def share_unchanged(column: Column) -> float:
     return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / sigma) ** 2) for k in steps))
 
 
-def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> str:
-    """Return the reason why nothing can be seen at one strength: too few rows even without noise, or the noise."""
-    if n_columns > 1 and smallest_seen(n_rows, n_columns, n_rows**-0.5) is None:
+def why_hidden(row: Outlook) -> str:
+    """Return the reason why nothing can be seen of a release: too few rows even without noise, or the noise."""
+    n_rows = row.n_rows
+    if row.is_hopeless:
         rows = f"{counted(n_rows, 'row')} {'is' if n_rows == 1 else 'are'}"
-        return f"{rows} too few to show how {n_columns} columns are related, even without noise"
-    if release == "rows":
+        return f"{rows} too few to show how {row.n_columns} columns are related, even without noise"
+    if row.planned.release == "rows":
         ratio = row.noise_to_signal
         shown = f"{ratio:,.0f}" if 100 <= ratio < 1e7 else f"{ratio:.3g}"
         return f"the noise has {shown} times the variance of the values"
@@ -137,27 +142,21 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
     return f"{raised}, and it takes {describe_count(needed)} rows to show anything" if needed > n_rows else raised
 
 
-def least_rows(policy: Policy, n_rows: int, row: ForecastRow) -> int:
+def least_rows(row: Outlook) -> int:
     """Return from how many rows on second moments show anything, of columns some of which may be words.
 
-    Parameters
-    ----------
-    policy : Policy
-        What would be published; resolved.
-    n_rows : int
-        The number of rows.
-    row : ForecastRow
-        Of the policy's own release, with each column of which nothing is declared as one.
+    The outlook has each column of which nothing is declared as one.
     """
+    policy = row.planned.policy
     if policy.sought is None:
         return row.least_rows_for_moments
     words, of_words = with_some_words(policy)
-    return rows_to_tell_columns(words, forecast_drawn(words, of_words, n_rows, with_rows=False).least_rows_for_moments)
+    needed = forecast_drawn(words, of_words, row.n_rows).least_rows_for_moments
+    return rows_to_tell_columns(words, needed)
 
 
-def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
-    columns, mu = calibrate_assumed(policy, kinds)
-    verbatim = _verbatim(columns, types)
+def _refuse_verbatim(planned: PlannedRelease, types: Mapping[str, ColumnType]) -> None:
+    verbatim = _verbatim(planned.columns, types)
     if not verbatim:
         return
     worst = max(verbatim, key=share_unchanged)
@@ -168,7 +167,7 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
         f"noise this weak would publish {listed(source_names(verbatim))} unchanged: {at}"
         f"{100 * share_unchanged(worst):.4g} % of the values of {worst.source_name!r} stay the same{rounded}"
         f"{'' if worst.response is not None else enough}; choose mu = "
-        f"{round_down(mu * min(map(_weaker, verbatim)))} or less, drop the column, {_ANYWAY}"
+        f"{round_down(planned.mu * min(map(_weaker, verbatim)))} or less, drop the column, {_ANYWAY}"
     )
 
 
@@ -194,26 +193,24 @@ def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> lis
     ]
 
 
-def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> list[str]:
-    release, unit = policy.privacy.release, policy.privacy.unit_name
-    row = forecast_drawn(policy, kinds, n_rows)
-    if shows_something(row, release, len(kinds)):
-        seen = row.of(release).clearest
-        if seen is None or is_clear(row.of(release).error):
+def _refuse_hidden(row: Outlook) -> list[str]:
+    why = f"at mu = {printed_mu(row.mu)} per {row.planned.policy.privacy.unit_name}, "
+    if row.shows_something:
+        seen = row.shown.clearest
+        if seen is None or is_clear(row.shown.error):
             return []
-        why = f"at mu = {printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}"
-        return [f"warning: {why}: few links can be seen, of partial correlations from about {seen:.2g} on, and not all"]
-    what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
-    ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
-    row = replace(row, least_rows_for_moments=least_rows(policy, n_rows, row))
+        why += why_hidden(row)
+        return [f"warning: {why}: few links can be seen, of {describe_links(seen)}, and not all"]
+    what = "this column" if row.n_columns == 1 else f"these {row.n_columns} columns"
+    ways = "".join(f"{way}; " for way in ways_out(row))
+    why += why_hidden(replace(row, least_rows_for_moments=least_rows(row)))
     raise PolicyError(
-        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
-        f"{printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}; "
+        f"this release would show nothing of {what}, and its privacy cost would be wasted: {why}; "
         f"{ways}{_SEE_PLAN}{_ANYWAY}"
     )
 
 
-def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
+def find_drowned(seen: Glance, planned: PlannedRelease, count_rows: Callable[[], int]) -> list[str]:
     """Return the columns whose variance in the first rows would not stand clear of its own error.
 
     A category is among them if that is so of all of its levels; gaps that are published do not count.
@@ -222,36 +219,23 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     ----------
     seen : Glance
         The first rows.
-    policy : Policy
-        Bounds and strength; resolved. Columns whose bounds are yet to be found are passed over.
-    kinds : mapping of str to str
-        The columns, as `choose_columns` gives them.
+    planned : PlannedRelease
+        The release. Columns whose bounds are yet to be found are passed over.
     count_rows : callable
         Returns the number of rows; called only where that is public.
     """
-    privacy = policy.privacy
-    if not seen.values or not privacy.neighbours.n_rows_public:
+    policy = planned.policy
+    if not seen.values or not policy.privacy.neighbours.n_rows_public:
+        return []
+    planned.require_bounds()
+    if planned.depends_on_values:  # whose noise has no variance of its own
         return []
     spreads = {
         name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)
     }
     of_gaps = gap_columns(policy.sources)
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0 and name not in of_gaps}
-    n_rows = count_rows()
-    if privacy.release == "rows":  # of a correlation near zero between two columns like each
-        ratios = {
-            column.name: column.noise_variance / (spreads[column.name] * column.width) ** 2
-            for column in calibrate_assumed(policy, kinds)[0]
-            if column.name in spreads
-        }
-        errors = {name: (1.0 + ratio) / math.sqrt(n_rows) for name, ratio in ratios.items()}
-    else:
-        mechanism = set_mechanism(policy, kinds, lambda: n_rows)
-        if mechanism.forecast_as is not None:  # whose noise has no variance of its own
-            return []
-        errors = {
-            name: moments_error(n_rows, mechanism.correlation_noise(n_rows, own)) for name, own in spreads.items()
-        }
+    errors = planned.errors(count_rows(), spreads)
     drowned = {name: drowns(error) for name, error in errors.items()}
     blocks = blocks_of(policy.sources)
     shown = {blocks[name] for name, hidden in drowned.items() if name in blocks and not hidden}
@@ -277,26 +261,22 @@ def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
 
 
 def check_in_advance(
-    data: Source,
+    prepared: Prepared,
     policy: Policy,
-    withheld: Collection[str],
     *,
     anyway: bool,
     tell: Callable[[str], None],
     max_memory: int | None = None,
     n_workers: int = 0,
-    opened: Table | None = None,
-) -> Prepared:
+) -> None:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
     Parameters
     ----------
-    data : Path, RemotePath, or a table in memory
-        The table.
+    prepared : Prepared
+        The table, and the policy resolved for its columns.
     policy : Policy
         As it was written.
-    withheld : collection of str
-        Columns that were the unit of privacy of an earlier release.
     anyway : bool
         Whether to let pass what shows nothing, or shows a column as it is.
     tell : callable
@@ -305,13 +285,6 @@ def check_in_advance(
         Bytes, beyond which a release is refused that may need more; by default what this machine can give.
     n_workers : int
         How many processes of Dask will work at it here.
-    opened : Table, optional
-        The same table, if it is open.
-
-    Returns
-    -------
-    Prepared
-        The table, and the policy resolved for its columns.
 
     Raises
     ------
@@ -320,21 +293,19 @@ def check_in_advance(
     MemoryLimitError
         The release may need more memory than it may have.
     """
-    prepared = prepare(data, policy, withheld, opened=opened)
     table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
-    if resolved.sought is not None:
-        _check_open(prepared, anyway=anyway, tell=tell, max_memory=max_memory)
-        return prepared
-    names = raw_names(kinds, resolved.sources)
+    names, is_open = raw_names(kinds, resolved.sources), resolved.sought is not None
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
-    for note in describe_need(needed):
+    named = quote_header(table, resolved if is_open else policy, names, sure=not is_open)
+    for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
+    if is_open:
+        _check_open(prepared, anyway=anyway, tell=tell)
+        return
     if policy.privacy.is_moments:
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
         moment_columns(resolved, kinds)
 
-    for note in (*filter(None, [table.remark]), *quote_header(table, policy, names)):
-        tell(note)
     for note in point_out_oddities(table, names, declared=True):
         tell(note)
     seen, readable, unread = glance_at_readable(table, resolved, kinds)
@@ -347,18 +318,16 @@ def check_in_advance(
             tell(reason)
         regrettable = []
     raise_all([*reasons, *map(_unless_anyway, regrettable)])
-    if not anyway:
-        for note in refuse_pointless(resolved, kinds, table.types, prepared.count_rows):
+    planned = plan_release(resolved, kinds, prepared.count_rows)
+    if not anyway and resolved.privacy.neighbours.n_rows_public:
+        for note in refuse_by_outlook(outlook_of(planned, prepared.count_rows()), table.types):
             tell(note)
 
-    drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
-    if not anyway:
-        n_cells = len(raw_names(kinds, resolved.sources))
-        if n_cells - len(drowned) < min(2, n_cells):  # no more than one column could be seen
-            raise PolicyError(f"{describe_drowned(drowned, resolved, seen.n_rows)}; {_ANYWAY}")
+    drowned = find_drowned(seen, planned, prepared.count_rows)
+    if not anyway and len(names) - len(drowned) < min(2, len(names)):  # no more than one column could be seen
+        raise PolicyError(f"{describe_drowned(drowned, resolved, seen.n_rows)}; {_ANYWAY}")
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
-    return prepared
 
 
 def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> list[DpGraphError]:
@@ -400,13 +369,9 @@ def raise_all(reasons: Sequence[DpGraphError]) -> None:
         raise kind("; ".join(f"({place}) {reason}" for place, reason in enumerate(reasons, 1)))
 
 
-def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None], max_memory: int | None) -> None:
+def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]) -> None:
     """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
-    needed = require_publishing(table, len(kinds), len(kinds), policy.privacy.release, max_memory)
-    named = quote_header(table, policy, kinds, sure=False)
-    for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
-        tell(note)
     raise_all(find_unreadable(table, policy, kinds) if table.survey is None else table.lost(kinds))
     for note in point_out_oddities(table, kinds):
         tell(note)
@@ -436,6 +401,6 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         *map(_unless_anyway, find_regrettable(plan.table, seen, plan.policy, kinds)),
     ]
     notes += [f"a release would be refused: {reason}" for reason in refused]
-    drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
+    drowned = find_drowned(seen, plan.own.planned, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
     return notes

@@ -4,6 +4,7 @@ Strengths and numbers as plans print them: rounded up, so that no figure promise
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
@@ -11,7 +12,7 @@ from dp_bundle.base.quoting import MARGIN, round_up
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
+from dp_publish.forecast.outlook import GRID, Outlook, forecast
 from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.model import Policy, Privacy
 
@@ -20,8 +21,8 @@ _WHOLE_FROM, _WHOLE_TO = 100, 1e7
 _SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
-def privacy_at(policy: Policy, mechanism: str | None, mu: float) -> Privacy:
-    """Return the policy's release at another strength.
+def policy_at(policy: Policy, mechanism: str | None, mu: float) -> Policy:
+    """Return the policy at another strength.
 
     Parameters
     ----------
@@ -35,7 +36,8 @@ def privacy_at(policy: Policy, mechanism: str | None, mu: float) -> Privacy:
     changes: dict[str, Any] = {"mu": mu}
     if mechanism is not None:
         changes["mechanism"] = mechanism if takes_mu(mechanism) else Gaussian.name
-    return Privacy.model_validate({**policy.privacy.model_dump(exclude={*STRENGTHS, "delta"}), **changes})
+    privacy = Privacy.model_validate({**policy.privacy.model_dump(exclude={*STRENGTHS, "delta"}), **changes})
+    return policy.model_copy(update={"privacy": privacy})
 
 
 def takes_mu(mechanism: str | None) -> bool:
@@ -45,21 +47,21 @@ def takes_mu(mechanism: str | None) -> bool:
 
 
 def forecast_each(
-    n_rows: int,
     policy: Policy,
-    kinds: dict[str, str],
-    mus: tuple[float, ...],
+    kinds: Mapping[str, str],
+    n_rows: int,
+    mus: Sequence[float],
     spread: float,
     mechanism: str | None,
     *,
     with_epsilon: bool = True,
-) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
+) -> tuple[list[Outlook], list[tuple[float, str]]]:
     """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
     rows, refused = [], []
     for mu in mus:
-        strength = privacy_at(policy, mechanism, mu)
+        there = policy_at(policy, mechanism, mu)
         try:
-            rows += forecast(n_rows, policy, kinds, [strength], spread=spread, with_epsilon=with_epsilon)
+            rows.append(forecast(there, kinds, n_rows, spread=spread, with_epsilon=with_epsilon))
         except (ParameterError, PrivacyError) as error:
             if mu == mus[-1] and not rows:
                 raise

@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from dp_bundle.base.quoting import counted
@@ -11,12 +10,14 @@ from dp_bundle.base.wording import typed
 from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.forecast.findings import describe_findings, describe_seen
-from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
+from dp_publish.forecast.outlook import DELTA, TARGETS, Outlook
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
+_SOURCES = "from rows: if noisy rows are published. from moments: if only second moments are"
+_OF_STRENGTH = ("mu", "epsilon", "delta", "sigma", "sigma_over_width", "noise_to_signal")
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -39,7 +40,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
 
     legend = [
-        *([_describe_sources()] if moments else []),
+        *([f"{_SOURCES}{typed('--release covariance')}, at the same mu."] if moments else []),
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
@@ -49,11 +50,6 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
     found = [*describe_findings(plan), *several, *plan.notes]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
-
-
-def _describe_sources() -> str:
-    only = f"only second moments are{typed('--release covariance')}"
-    return f"from rows: if noisy rows are published. from moments: if {only}, at the same mu."
 
 
 def _folded(texts: Iterable[str]) -> list[str]:
@@ -79,10 +75,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _numbers_of(row: ForecastRow) -> dict[str, Any]:
+def _numbers_of(row: Outlook) -> dict[str, Any]:
     """Return one strength's numbers for a machine to read; what is no number is null."""
     both = {"rows": row.rows, "moments": row.moments}
-    numbers = {name: value for name, value in asdict(row).items() if name not in (*both, "least_rows_for_moments")}
+    numbers = {name: getattr(row, name) for name in _OF_STRENGTH}
     numbers |= {
         f"{name}_in_{source}": getattr(shown, name)
         for name in ("error", "seen", "clearest", "drowned")
@@ -106,14 +102,14 @@ def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
     return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)], gap=2)]
 
 
-def _seen_cells(row: ForecastRow) -> list[str]:
+def _seen_cells(row: Outlook) -> list[str]:
     numbers = map(_number, (row.sigma_over_width, row.noise_to_signal))
     rows = describe_seen(row.rows.seen) if row.rows.is_possible else "-"
     moments = [describe_seen(row.moments.seen)] if row.moments.is_possible else []
     return [printed_mu(row.mu), printed_epsilon(row.epsilon), *numbers, rows, *moments]
 
 
-def _needed_cells(row: ForecastRow) -> list[str]:
+def _needed_cells(row: Outlook) -> list[str]:
     both = (row.rows.needed, row.moments.needed)[: 1 + row.moments.is_possible]
     return [printed_mu(row.mu), *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
 

@@ -27,12 +27,11 @@ from dp_bundle.files.tar import end_in_name
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import public_key_of
-from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
-from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
-from dp_publish.forecast.findings import HELD
-from dp_publish.forecast.outlook import forecast, is_clear, moments_error, smallest_seen
+from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries, with_privacy
+from dp_publish.forecast.outlook import Outlook, describe_links, forecast
+from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.release.publishing import Receipt
@@ -117,10 +116,38 @@ def release_in_words(receipt: Receipt) -> Release:
 
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
-    if release.second_moments is not None:
-        held = HELD["covariance" if release.margins is None else "histograms"]
-        return [held, *_covariance_verdict(release, policy)]
-    return [HELD["rows"], *_rows_verdict(release, policy)]
+    kinds, moments = {column.name: column.kind for column in release.columns}, release.second_moments
+    held = "rows" if moments is None else "covariance" if release.margins is None else "histograms"
+    said = [HELD[held], *_describe_unchanged(release)]
+    if moments is not None:
+        policy = _as_found(release, policy)
+    try:
+        row = forecast(policy, kinds, release.n_rows, with_rows=False)
+    except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
+        return said
+    is_found = moments is not None and policy.sought is not None
+    assumed = "" if is_found else f"if {describe_spread(policy, kinds)}, "
+    if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
+        return [*said, f"forecast: {assumed}{_verdict(row)} (see dp-publish plan)"]
+    said.append("error bars: readers get none, as the noise of this mechanism does not act entry by entry")
+    if moments is not None and moments.estimated_off_diagonal_error is not None:
+        entry, spread = moments.estimated_off_diagonal_error**2, median_spread(policy, kinds)
+        error = moments_error(row.n_rows, correlation_noise(entry, spread, row.planned.mechanism.scaling))
+        nothing = ", so that it shows nothing" * (error >= 1)
+        said.append(f"forecast: {assumed}a correlation is off by about {error:.2g}{nothing}")
+    return said
+
+
+def _verdict(row: Outlook) -> str:
+    """Return what a release is good for, as a clause."""
+    seen = describe_links(row.shown.seen)
+    if isinstance(row.planned, PlannedMoments):
+        found = "no partial correlation" if row.shown.seen is None else seen
+        return f"a correlation has a standard error of {row.shown.error:.2g}, and {found} can be seen"
+    if row.n_columns == 1 and row.shows_something:
+        return "the variance of this column can be seen"
+    why = f", as {why_hidden(row)}" if row.shown.seen is None else ""
+    return f"{seen} can be seen{why}"
 
 
 def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
@@ -212,24 +239,6 @@ def receipt_document(
     }
 
 
-def _rows_verdict(release: Release, policy: Policy) -> Iterator[str]:
-    """Yield what the release is good for, and which columns it leaves unchanged, from bounds and noise alone."""
-    yield from _describe_unchanged(release)
-    kinds = {column.name: column.kind for column in release.columns}
-    try:
-        row = forecast(release.n_rows, policy, kinds, [policy.privacy], with_epsilon=False)[0]
-    except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
-        return
-    assumed = describe_spread(policy, kinds)
-    if len(kinds) == 1 and is_clear(row.rows.error):
-        shown = "the variance of this column can be seen"
-    elif row.rows.seen is None:
-        shown = f"nothing can be seen, as {why_hidden(release.n_rows, len(kinds), row, 'rows')}"
-    else:
-        shown = f"partial correlations from about {row.rows.seen:.2g} on can be seen"
-    yield f"forecast: if {assumed}, {shown} (see dp-publish plan)"
-
-
 def _describe_unchanged(release: Release) -> Iterator[str]:
     """Yield the share of whole numbers that the noise leaves unchanged, if it is large, and the remedy."""
     shares = {column.source_name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
@@ -244,37 +253,15 @@ def _describe_unchanged(release: Release) -> Iterator[str]:
     )
 
 
-def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:
-    """Yield what a covariance release is good for, from bounds and noise alone."""
-    policy = _as_found(release, policy)
-    kinds = {column.name: column.kind for column in release.columns}
-    moments, n_rows = release.second_moments, release.n_rows
-    assumed = "forecast: " if policy.sought is not None else f"forecast: if {describe_spread(policy, kinds)}, "
-    mechanism, spread = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows), median_spread(policy, kinds)
-    if mechanism.forecast_as is None:
-        error = moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
-        seen = smallest_seen(n_rows, len(kinds), error)
-        shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
-        fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
-        yield f"{assumed}{fact} (see dp-publish plan)"
-        return
-    yield "error bars: readers get none, as the noise of this mechanism does not act entry by entry"
-    if moments is not None and moments.estimated_off_diagonal_error is not None:
-        entry = moments.estimated_off_diagonal_error**2
-        error = moments_error(n_rows, correlation_noise(entry, spread, mechanism.scaling))
-        yield f"{assumed}a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
-
-
 def _as_found(release: Release, policy: Policy) -> Policy:
     """Return the policy that a release was made by after it was found what the columns are, for a forecast."""
     guarantee = release.guarantee
     if release.discovery is None or guarantee.mu is None:
         return policy
     rest = math.sqrt(guarantee.mu**2 - (guarantee.discovery_mu or 0.0) ** 2)
-    privacy = policy.privacy.model_copy(update={"mu": rest, "rho": None})
     bounds = {column.name: ColumnPolicy(bounds=column.bounds) for column in release.columns if column.bounds}
     nothing = policy.sought._replace(n_listed=0, looked=(), typed=()) if policy.sought else None
-    return policy.model_copy(update={"privacy": privacy, "columns": bounds, "sought": nothing})
+    return with_privacy(policy, mu=rest, rho=None).model_copy(update={"columns": bounds, "sought": nothing})
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
@@ -380,6 +367,4 @@ def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tupl
 def _without_spreads(policy: Policy) -> Policy:
     """Return the policy with the usual spread for every number; that of a category follows from its levels."""
     coded = {name for source in policy.sources if source.kind != "number" for name in source.columns}
-    numbers = {name: entry for name, entry in policy.columns.items() if name not in coded}
-    usual = {name: entry.model_copy(update={"spread": None}) for name, entry in numbers.items()}
-    return policy.model_copy(update={"columns": {**policy.columns, **usual}})
+    return with_entries(policy, {name: {"spread": None} for name in policy.columns if name not in coded})

@@ -28,7 +28,7 @@ from dp_bundle.page.figures import FONT, Figure, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow, Sight
+from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, Outlook, Sight
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
 from dp_publish.forecast.page.positions import Position, positions_of, start_of
 from dp_publish.forecast.page.texts import (
@@ -43,7 +43,7 @@ from dp_publish.forecast.page.texts import (
     trade_off_points,
 )
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.strengths import describe_count, fine_grid, forecast_each, printed_epsilon, printed_mu
+from dp_publish.forecast.strengths import describe_count, fine_grid, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -204,9 +204,7 @@ _SOURCES = (
 
 def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
     """Return the figures, with the strength at this place marked."""
-    between, _ = forecast_each(
-        plan.n_rows, plan.policy, plan.kinds, fine_grid(), plan.spread, plan.mechanism, with_epsilon=False
-    )
+    between = plan.at(fine_grid(), with_epsilon=False)
     rows = sorted([*between, *(position.row for position in positions)], key=lambda row: row.mu)
     row = positions[start].row
     return [
@@ -217,7 +215,7 @@ def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Fi
     ]
 
 
-def _draw_seen(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
+def _draw_seen(plan: Plan, rows: Sequence[Outlook], chosen: Outlook) -> Figure:
     made = _against_mu(rows, "smallest partial correlation seen", y_range=Range1d(start=0, end=1))
     _curves(made, rows, chosen, "seen", "0.00")
     named = [f"{each.name.capitalize()}: {_end_of(rows, each)}" for each in _sources(chosen)]
@@ -231,7 +229,7 @@ def _draw_seen(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> 
     )
 
 
-def _end_of(rows: Sequence[ForecastRow], of: _Source) -> str:
+def _end_of(rows: Sequence[Outlook], of: _Source) -> str:
     found = [(row.mu, rho) for row in rows if (rho := row.of(of.release).seen) is not None]
     if not found:
         return "nothing is seen at any strength"
@@ -239,7 +237,7 @@ def _end_of(rows: Sequence[ForecastRow], of: _Source) -> str:
     return f"from {most:.2g} at mu = {first:.2g} to {least:.2g} at mu = {last:.3g}"
 
 
-def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
+def _draw_error(plan: Plan, rows: Sequence[Outlook], chosen: Outlook) -> Figure:
     chance = plan.n_rows**-0.5
     made = _against_mu(rows, "standard error of a correlation", y_axis_type="log")
     _curves(made, rows, chosen, "error", "0.000")
@@ -257,7 +255,7 @@ def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) ->
     )
 
 
-def _draw_needed(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
+def _draw_needed(plan: Plan, rows: Sequence[Outlook], chosen: Outlook) -> Figure:
     made = _against_mu(rows, "rows needed", y_axis_type="log")
     _curves(made, rows, chosen, "needed", "0,0")
     _level(made, rows, plan.n_rows, "ink", "rows in the table")
@@ -314,7 +312,7 @@ def _draw_trade_off(positions: Sequence[Position], start: int) -> Figure:
     )
 
 
-def _against_mu(rows: Sequence[ForecastRow], label: str, **options: Any) -> Any:
+def _against_mu(rows: Sequence[Outlook], label: str, **options: Any) -> Any:
     low, high = rows[0].mu, rows[-1].mu
     made = new_figure(
         height=340,
@@ -332,7 +330,7 @@ def _against_mu(rows: Sequence[ForecastRow], label: str, **options: Any) -> Any:
     return made
 
 
-def _curves(made: Any, rows: Sequence[ForecastRow], chosen: ForecastRow, what: str, form: str) -> None:
+def _curves(made: Any, rows: Sequence[Outlook], chosen: Outlook, what: str, form: str) -> None:
     """Draw both sources, and the chosen strength on them."""
     lines = []
     for each in _sources(chosen):
@@ -350,22 +348,22 @@ def _curves(made: Any, rows: Sequence[ForecastRow], chosen: ForecastRow, what: s
     _dress_legend(made)
 
 
-def _level(made: Any, rows: Sequence[ForecastRow], level: float, colour: str, label: str) -> None:
+def _level(made: Any, rows: Sequence[Outlook], level: float, colour: str, label: str) -> None:
     drawn = {"color": shade(colour).light, "line_dash": "dotted", "line_width": 2, "legend_label": label}
     made.line([row.mu for row in (rows[0], rows[-1])], [level] * 2, **drawn)
 
 
-def _values(rows: Sequence[ForecastRow], what: str) -> list[float]:
+def _values(rows: Sequence[Outlook], what: str) -> list[float]:
     """Return all numbers of both sources."""
     return [value for row in rows for shown in (row.rows, row.moments) if (value := MARKED[what](shown))]
 
 
-def _sources(row: ForecastRow) -> Sequence[_Source]:
+def _sources(row: Outlook) -> Sequence[_Source]:
     """Return what a release can be made of: of changes of cells, of rows alone."""
     return _SOURCES if row.moments.is_possible else _SOURCES[:1]
 
 
-def _falling(row: ForecastRow) -> str:
+def _falling(row: Outlook) -> str:
     return "Both curves fall" if row.moments.is_possible else "The curve falls"
 
 

@@ -8,8 +8,7 @@ from dp_bundle.base.wording import Phrase
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
-from dp_publish.forecast.findings import describe_seen
-from dp_publish.forecast.outlook import TARGETS, ForecastRow, Sight
+from dp_publish.forecast.outlook import TARGETS, Outlook, Sight, describe_links
 from dp_publish.forecast.page.command_lines import Asked, Spending, moments_line, publish_line
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
@@ -32,13 +31,9 @@ _REFUSED = {
 def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     """Return the texts of one strength by their names in the template."""
     row, trade_off = position.row, position.protection.trade_off
-    both = {"rows": row.rows, "moments": row.moments}
     texts = {
         "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
-        **{f"seen-{name}": _seen(shown) for name, shown in both.items()},
-        **{f"error-{name}": _figure(shown.error) for name, shown in both.items()},
-        **{f"drowned-{name}": _of(shown.drowned, len(plan.kinds)) for name, shown in both.items()},
         "shows": _shows(plan, row),
         "budget": budget_sentence(asked.account, position.protection.booked_mu),
         "refused": _REFUSED.get(position.pointless or "", ""),
@@ -47,8 +42,11 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         "strength": _strength(position),
         "noise": _noise(row) if plan.release == "rows" else "",
     }
-    for rho in TARGETS:
-        for name, shown in both.items():
+    for name, shown in {"rows": row.rows, "moments": row.moments}.items():
+        texts[f"seen-{name}"] = _seen(shown)
+        texts[f"error-{name}"] = _figure(shown.error)
+        texts[f"drowned-{name}"] = "–" if shown.drowned is None else f"{shown.drowned} of {len(plan.kinds)}"
+        for rho in TARGETS:
             texts[f"need-{rho:g}-{name}"] = describe_count(shown.needed[rho]) if rho in shown.needed else "–"
     pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
     texts["guess-two"] = percent_at_most(trade_off.right_of_two)
@@ -81,30 +79,21 @@ def _figure(error: float) -> str:
     return f"{error:.2g}" if error < 100 else f"{error:,.0f}"
 
 
-def _of(number: int | None, n_columns: int) -> str:
-    return "–" if number is None else f"{number} of {n_columns}"
-
-
-def _shows(plan: Plan, row: ForecastRow) -> str:
+def _shows(plan: Plan, row: Outlook) -> str:
     """Return a sentence or two on what the plan's release would show, and what the other one would."""
-    p = len(plan.kinds)
-    if p == 1:
+    if len(plan.kinds) == 1:
         return "A single column has no partial correlation to see."
-    moments = f"Second moments would show {_partial(row.moments.seen)}." if row.moments.is_possible else ""
+    moments = f"Second moments would show {describe_links(row.moments.seen)}." if row.moments.is_possible else ""
     if plan.release == "covariance":
-        if plan.kind is not None and plan.kind.forecast_as is not None:
+        if plan.depends_on_values:
             return f"What {plan.mechanism} noise would show depends on the values; the numbers stand for laplace noise."
         return moments.replace("Second moments would", "This release of second moments would")
-    rows = f"Noisy rows would show {_partial(row.rows.seen)}"
-    why = f": {why_hidden(plan.n_rows, p, row, 'rows')}" if row.rows.seen is None else ""
+    rows = f"Noisy rows would show {describe_links(row.rows.seen)}"
+    why = f": {why_hidden(row)}" if row.rows.seen is None else ""
     return f"{rows}{why}. {moments}".rstrip()
 
 
-def _partial(rho: float | None) -> str:
-    return "nothing" if rho is None else f"partial correlations from about {describe_seen(rho)} on"
-
-
-def _noise(row: ForecastRow) -> str:
+def _noise(row: Outlook) -> str:
     """Return how large the noise on a typical cell is."""
     share = row.sigma_over_width
     width = f"{share:.3g} times the width" if share >= 1 else f"{100 * share:.3g} % of the width"

@@ -6,7 +6,6 @@ from tests.conftest import policy_with
 
 from dp_publish.forecast.advice import forecast_drawn
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.policy.columns import prepare
 
 
 def test_a_weaker_guarantee_never_shows_less() -> None:
@@ -14,11 +13,9 @@ def test_a_weaker_guarantee_never_shows_less() -> None:
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 8)), columns=[*"abcdefgh"])
     seen = []
     for mu in np.geomspace(0.1, 100.0, 13):
-        policy = policy_with({}, mu=mu)
-        chosen, why = choose_release(table, policy)
-        found = prepare(table, chosen).policy
+        chosen, why, prepared = choose_release(table, policy_with({}, mu=mu))
         kinds = dict.fromkeys(table, "continuous")
-        shown = forecast_drawn(found, kinds, len(table)).of(chosen.privacy.release).clearest
+        shown = forecast_drawn(prepared.policy, kinds, len(table)).of(chosen.privacy.release).clearest
         seen.append(np.inf if shown is None else shown)
         assert why.startswith("second moments")
     assert seen == sorted(seen, reverse=True)

@@ -15,8 +15,8 @@ from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.forecast.guarantees import Protection, protection_of
-from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.outlook import Outlook, forecast
+from dp_publish.forecast.planned import Protection
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.rows.calibration import calibrate
@@ -24,12 +24,12 @@ from dp_publish.rows.private_bounds import half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 
-def forecast_one(n_rows: int, n_features: int, *, kind: str = "continuous", **options: object) -> ForecastRow:
+def forecast_one(n_rows: int, n_features: int, *, kind: str = "continuous", **options: object) -> Outlook:
     """Return the forecast for columns with bounds from 0 to 8; `spread` is passed on, the rest is the strength."""
     assumed = {name: options.pop(name) for name in ("spread",) if name in options}
     columns = {f"c{index}": ColumnPolicy(bounds=(0.0, 8.0)) for index in range(n_features)}
     policy = policy_with(columns, **options)
-    return forecast(n_rows, policy, dict.fromkeys(columns, kind), [policy.privacy], **assumed)[0]  # type: ignore[arg-type]
+    return forecast(policy, dict.fromkeys(columns, kind), n_rows, **assumed)  # type: ignore[arg-type]
 
 
 def test_noise_is_that_of_a_release(policy: Policy) -> None:
@@ -37,7 +37,7 @@ def test_noise_is_that_of_a_release(policy: Policy) -> None:
     kinds = {"height": "continuous", "weight": "continuous", "visits": "integer"}
     columns = calibrate(policy, kinds)
 
-    row = forecast(400, policy, kinds, [policy.privacy])[0]
+    row = forecast(policy, kinds, 400)
 
     assert row.sigma == {column.name: column.noise.sigma for column in columns}
     assert row.mu == pytest.approx(20.0, rel=1e-9)
@@ -48,7 +48,7 @@ def test_noise_is_that_of_a_release(policy: Policy) -> None:
 def test_rows_needed_by_two_rounds_are_exactly_enough(n_features: int, spread: float) -> None:
     """Though their noise depends on the number of rows, one row less than needed sees less."""
 
-    def seen(n_rows: int) -> tuple[float | None, ForecastRow]:
+    def seen(n_rows: int) -> tuple[float | None, Outlook]:
         row = forecast_one(n_rows, n_features, spread=spread, release="covariance", mechanism="two-round", mu=1.0)
         return row.moments.seen, row
 
@@ -104,7 +104,7 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
     ):
         policy = policy_with(columns, release="covariance", **strength)
         kinds = dict.fromkeys(columns, "continuous")
-        row = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
+        row = forecast(policy, kinds, n_rows, spread=spread)
         setting = set_mechanism(policy, kinds, lambda: n_rows)
         drawn = setting.draw(moments_of_batch(np.zeros((1, p)), setting.scaling), insecure_keystream(1))
         assert drawn.noise.off_diagonal_variance is not None
@@ -129,7 +129,7 @@ def test_arguments_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
 def test_found_bounds_have_the_spread_that_they_are_chosen_for(n_rows: int, spread: float | None) -> None:
     """Noise to signal is (2 h / mu)^2 for bounds of h deviations to either side, unless the policy gives a spread."""
     policy = policy_with(dict.fromkeys("ab", ColumnPolicy(spread=spread)), unit="cell", mu=3.0)
-    (row,) = forecast(n_rows, policy, dict.fromkeys("ab", "continuous"), [policy.privacy])
+    row = forecast(policy, dict.fromkeys("ab", "continuous"), n_rows)
     mu = 3.0 * math.sqrt(0.9)
     inverse = 2 * half_width_for(n_rows, mu) if spread is None else 1 / spread
     assert row.noise_to_signal == pytest.approx((inverse / mu) ** 2, rel=1e-3)
@@ -159,11 +159,10 @@ def policy_of(privacy: dict[str, Any], *, open_bounds: tuple[str, ...] = ()) -> 
     return policy_with(columns, **privacy)
 
 
-def both(privacy: dict[str, Any], **options: Any) -> tuple[Protection, ForecastRow]:
+def both(privacy: dict[str, Any], **options: Any) -> tuple[Protection, Outlook]:
     """Return the guarantee of a policy, and its forecast, for 1000 rows."""
-    policy = policy_of(privacy, **options)
-    (row,) = forecast(1000, policy, KINDS, [policy.privacy])
-    return protection_of(policy, KINDS, lambda: 1000), row
+    row = forecast(policy_of(privacy, **options), KINDS, 1000, with_epsilon=True)
+    return row.planned.protection(), row
 
 
 @pytest.mark.parametrize(

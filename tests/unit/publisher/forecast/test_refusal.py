@@ -19,6 +19,7 @@ from dp_bundle.trust.keys import key_names
 from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import open_table
+from dp_publish.forecast.planned import plan_release
 from dp_publish.forecast.refusal import find_drowned, refuse_pointless, share_unchanged
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.column_survey import glance
@@ -256,7 +257,9 @@ def test_two_rounds_drown_only_what_they_cannot_find() -> None:
         entries = {name: {**entry, **place} for name, entry in columns.items()}
         policy = policy_with(entries, mu=1.0, release="covariance", mechanism=mechanism)
         frame = long_tails() * [1.0, 1.0, factor, factor]
-        return find_drowned(glance(open_table(frame), kinds), policy, kinds, lambda: n_rows)
+        return find_drowned(
+            glance(open_table(frame), kinds), plan_release(policy, kinds, lambda: n_rows), lambda: n_rows
+        )
 
     assert drowned("gaussian", N_ROWS) == ["c", "d"]
     assert drowned("two-round", N_ROWS) == []

@@ -1,0 +1,300 @@
+"""A release as a policy plans it, of rows or of second moments: its noise, what it costs, and what it would protect.
+
+The guarantee is the one that the bundle's manifest would hold, derived by the same functions from the same facts. The
+trade-off function is exact where noise is Gaussian and continuous. Where integers carry noise it follows from the
+numeric (epsilon, delta) curve; where integers have bounds that are yet to be found, so that nothing is known of their
+steps, from rho; and for an epsilon from that and from what it excepts. None of them promises more than the guarantee.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee, release_mu
+from dp_publish.accounting.conversions import (
+    ROUND_UP,
+    delta_for_epsilon_zcdp,
+    epsilon_for_delta,
+    epsilon_for_delta_zcdp,
+    rho_for_mu,
+)
+from dp_publish.accounting.curve import deltas_of_unit, epsilon_of_unit
+from dp_publish.accounting.strength import GaussianDP, PureDP
+from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff, TradeOff, trade_off_epsilons
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.forecast.assumptions import calibrate_assumed, fill_bounds
+from dp_publish.policy.columns import require_bounds
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import guarantee_of_rows, share_mu
+from dp_publish.rows.noise import losses_of
+
+HELD = {
+    "rows": "Rows, with noise on every value.",
+    "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
+    "histograms": "A histogram of every column, and how every two of them go together (second moments), with noise; "
+    "no row.",
+}
+
+
+@dataclass(frozen=True)
+class Protection:
+    """The protection that one release gives.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        As the manifest would state it.
+    trade_off : TradeOff
+        What it leaves to an attacker.
+    booked_mu : float
+        The mu that the ledger would book for its unit of privacy.
+    """
+
+    guarantee: Guarantee
+    trade_off: TradeOff
+    booked_mu: float
+
+
+@dataclass(frozen=True)
+class PlannedRelease(ABC):
+    """A release that was set up, and not made: nothing is read or spent.
+
+    Attributes
+    ----------
+    policy : Policy
+        Resolved. Bounds that it leaves open are filled in as a forecast does: see `require_bounds`.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    columns : tuple of Column
+        The columns with their noise; none of second moments.
+    release : {"rows", "covariance"}
+    """
+
+    release: ClassVar[str]
+    policy: Policy
+    kinds: Mapping[str, str]
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def depends_on_values(self) -> bool:
+        """Whether the error does, so that there is no formula for it."""
+        return False
+
+    @property
+    def mechanism_name(self) -> str | None:
+        """The mechanism of second moments; None of rows."""
+        return None
+
+    @abstractmethod
+    def require_bounds(self) -> None:
+        """Refuse a release whose bounds were filled in, if it needs them.
+
+        Raises
+        ------
+        PolicyError
+        """
+
+    def held(self, n_rows: int) -> str:  # noqa: ARG002  of rows it is the same for all
+        """Return what a release of so many rows holds, as a sentence for everybody."""
+        return HELD[self.release]
+
+    def share_lost(self, n_rows: int, spread: float) -> float:  # noqa: ARG002
+        """Return the share of columns of this spread whose centers will probably not be found."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def mu(self) -> float:
+        """The mu of one unit of privacy."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon at delta, or the pure one; nan where the guarantee fails more often than that."""
+
+    @abstractmethod
+    def promise(self) -> tuple[Guarantee, float]:
+        """Return the guarantee, and the mu that would be booked, which takes less time than all of `protection`."""
+
+    @abstractmethod
+    def errors(self, n_rows: int, spreads: Mapping[str, float]) -> dict[str, float]:
+        """Return the standard error of a correlation near zero of two columns like each, of these spreads."""
+
+    def protection(self) -> Protection:
+        """Return what the release would protect."""
+        guarantee, booked = self.promise()
+        if guarantee.epsilon is not None:
+            return Protection(guarantee, EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)]), booked)
+        if guarantee.mu is not None:
+            return Protection(guarantee, GaussianTradeOff(guarantee.mu), booked)
+        return Protection(guarantee, EnvelopeTradeOff(self._points(guarantee)), booked)
+
+    def _points(self, guarantee: Guarantee) -> list[tuple[float, float]]:
+        """Return the (epsilon, delta) points of noise whose guarantee states no mu."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PlannedRows(PlannedRelease):
+    """A release of noisy rows, of this mu for one unit of privacy."""
+
+    release = "rows"
+    mu: float = math.nan
+
+    def require_bounds(self) -> None:
+        """Refuse nothing: the bounds that are left out are found privately."""
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon at delta, of the noise and of what was found privately for it."""
+        columns, privacy = self.columns, self.policy.privacy
+        if self._has_unknown_steps:
+            return epsilon_for_delta_zcdp(rho_for_mu(self.mu), delta)
+        if all(column.is_gaussian for column in columns):
+            return epsilon_for_delta(self.mu, delta)
+        found = 0.0
+        if any(column.bounds_found for column in columns):
+            of_noise = release_mu(privacy.unit_name, columns, privacy.max_rows)
+            found = math.sqrt(max(0.0, self.mu**2 - of_noise**2))
+        losses = losses_of(columns, privacy.unit_name)
+        return epsilon_of_unit(privacy.unit_name, losses, delta, privacy.max_rows, found)
+
+    def promise(self) -> tuple[Guarantee, float]:
+        """Return the guarantee, and the mu that would be booked."""
+        guarantee = guarantee_of_rows(self.policy, self.columns, share_mu(self.policy, self.kinds))
+        return (_by_rho(guarantee) if self._has_unknown_steps else guarantee), self.mu
+
+    def errors(self, n_rows: int, spreads: Mapping[str, float]) -> dict[str, float]:
+        """Return each column's error, which its own noise adds to."""
+        return {
+            column.name: rows_error(column.noise_variance / (spreads[column.name] * column.width) ** 2, n_rows)
+            for column in self.columns
+            if column.name in spreads
+        }
+
+    @property
+    def _has_unknown_steps(self) -> bool:
+        """True if a column of integers is counted as continuous, because its bounds are yet to be found."""
+        return any(column.bounds_found and self.kinds[column.name] == "integer" for column in self.columns)
+
+    def _points(self, guarantee: Guarantee) -> list[tuple[float, float]]:
+        """Return the points by the steps of the noise, or else by rho alone."""
+        epsilons = trade_off_epsilons(math.sqrt(2 * guarantee.rho))
+        if self._has_unknown_steps:
+            return [(epsilon, delta_for_epsilon_zcdp(guarantee.rho, epsilon)) for epsilon in epsilons]
+        losses, max_rows = losses_of(self.columns, guarantee.unit), self.policy.privacy.max_rows
+        deltas = deltas_of_unit(guarantee.unit, losses, epsilons, max_rows, guarantee.bounds_mu)
+        return list(zip(epsilons, deltas, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedMoments(PlannedRelease):
+    """A release of second moments by this mechanism."""
+
+    release = "covariance"
+    mechanism: Mechanism
+
+    def require_bounds(self) -> None:
+        """Refuse a release whose bounds were filled in, unless it is made in two rounds."""
+        if not isinstance(self.mechanism, TwoRound):
+            require_bounds(self.policy, self.kinds)
+
+    @property
+    def mechanism_name(self) -> str:
+        """The mechanism."""
+        return self.mechanism.name
+
+    def held(self, n_rows: int) -> str:
+        """Return what a release of so many rows holds; of two rounds, histograms if rows are enough for them."""
+        has_margins = isinstance(self.mechanism, TwoRound) and self.mechanism.has_margins(n_rows)
+        return HELD["histograms" if has_margins else self.release]
+
+    def share_lost(self, n_rows: int, spread: float) -> float:
+        """Return the share of columns of this spread whose centers will probably not be found."""
+        return self.mechanism.share_lost(n_rows, spread) if isinstance(self.mechanism, TwoRound) else 0.0
+
+    @property
+    def depends_on_values(self) -> bool:
+        """True where the noise has no variance of its own."""
+        return self.mechanism.forecast_as is not None
+
+    @property
+    def mu(self) -> float:
+        """The mu of one unit of privacy; of noise that cannot be forecast, that of what stands for it."""
+        return self._spent.mu
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon at delta, or the pure one; nan where the guarantee fails more often than that."""
+        spent = self._spent
+        if isinstance(spent, PureDP):
+            return spent.epsilon if spent.excepted_delta <= delta else math.nan
+        return epsilon_for_delta(spent.mu, delta)
+
+    def promise(self) -> tuple[Guarantee, float]:
+        """Return the guarantee, and the mu that would be booked."""
+        filled = fill_bounds(self.policy, self.kinds)
+        guarantee = guarantee_of_moments(filled, self.mechanism, moment_columns(filled, self.kinds))
+        return guarantee, cost_of_moments(filled, self.mechanism).mu[self.policy.privacy.account]
+
+    def errors(self, n_rows: int, spreads: Mapping[str, float]) -> dict[str, float]:
+        """Return each column's error."""
+        noise = self.mechanism.correlation_noise
+        return {name: moments_error(n_rows, noise(n_rows, own)) for name, own in spreads.items()}
+
+    @property
+    def _spent(self) -> GaussianDP | PureDP:
+        mechanism = self.mechanism.for_forecast()
+        return mechanism.spends(mechanism.max_rows)
+
+
+def plan_release(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> PlannedRelease:
+    """Return the release by a policy, set up.
+
+    Parameters
+    ----------
+    policy : Policy
+        Resolved.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    count_rows : callable
+        Returns the number of rows; called only where that is public.
+
+    Raises
+    ------
+    ParameterError, PolicyError, PrivacyError
+        There is no such release.
+    """
+    if policy.privacy.is_moments:
+        return PlannedMoments(policy, kinds, mechanism=set_mechanism(fill_bounds(policy, kinds), kinds, count_rows))
+    return PlannedRows(policy, kinds, *calibrate_assumed(policy, kinds))
+
+
+def rows_error(ratio: float, n_rows: int) -> float:
+    """Return the standard error of a correlation near zero in rows, given the noise's variance over the values'."""
+    return (1 + ratio) / math.sqrt(n_rows)
+
+
+def moments_error(n_rows: int, noise: float) -> float:
+    """Return the standard error of a correlation near zero from a covariance release.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    noise : float
+        The noise's standard deviation on n times a correlation: see `Mechanism.correlation_noise`.
+    """
+    return math.sqrt(1 / n_rows + (noise / n_rows) ** 2)
+
+
+def _by_rho(guarantee: Guarantee) -> Guarantee:
+    """Return the guarantee that rho alone implies, whatever the steps of the noise are."""
+    curve = tuple(
+        EpsilonDelta(epsilon=epsilon_for_delta_zcdp(guarantee.rho, point.delta) * ROUND_UP, delta=point.delta)
+        for point in guarantee.epsilon_delta
+    )
+    return guarantee.model_copy(update={"mu": None, "epsilon_delta": curve})
