@@ -51,7 +51,7 @@ def new_sheet(network: Network, title: str, *, pyplot: bool = False) -> tuple[Fi
     above, below = _MARGIN + (title.count("\n") + 1) * 1.3 * _LINE, _MARGIN + (_LEGEND + 2.2) * _LINE
     graph = (width - 2.0 * _MARGIN) / ASPECT
     height = above + graph + below
-    sheet = make(figsize=(width, height), dpi=_DOTS)
+    sheet = make(figsize=(width, height), dpi=_DOTS, layout="none")  # whatever a style says
     axes = sheet.add_axes((_MARGIN / width, below / height, 1.0 - 2.0 * _MARGIN / width, graph / height))
     return sheet, axes
 
@@ -161,9 +161,12 @@ def _cut(name: str) -> str:
 
 def _write_names(network: Network, axes: Axes, labels: Sequence[str], text: dict[str, Any]) -> int:
     """Write the names that have room beside their columns, over no other one; return how many have none."""
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.patheffects import AbstractPathEffect, withStroke
     from matplotlib.transforms import Bbox
 
+    make: Any = RendererAgg
+    renderer = make(1, 1, axes.figure.dpi)  # measures texts; without one, a whole one is made for each of them
     point = axes.figure.dpi / 72.0
     halo: list[AbstractPathEffect] = [withStroke(linewidth=2.0, foreground=shade("paper").light)]
     shown = np.flatnonzero(np.isfinite(network.places[:, 0]))
@@ -175,7 +178,7 @@ def _write_names(network: Network, axes: Axes, labels: Sequence[str], text: dict
             labels[node], network.places[node], (0, 0), textcoords="offset points", size=_NAME, va="center", **text
         )
         name.set_path_effects(halo)
-        extent = name.get_window_extent()
+        extent = name.get_window_extent(renderer)
         others = [box for box in taken if box is not boxes[node]]
         for degrees in _directions(network, at, node):
             box = _put_beside(name, at[node], degrees, extent, point)

@@ -140,7 +140,8 @@ class Nodes:
 
     def rescale(self, matrix: FloatArray) -> FloatArray:
         """Return a covariance on the scale of the penalty, or a precision matrix from there in data units."""
-        return self.units @ matrix @ self.units
+        product: FloatArray = self.units @ matrix @ self.units
+        return 0.5 * (product + product.T)
 
     def in_data_units(self, precision: FloatArray) -> FloatArray:
         """Return a sparse precision matrix in data units, zero where nodes have no edge."""
