@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -81,16 +82,12 @@ class Results:
     def publish(self, name: str, table: pd.DataFrame, bounds: dict[str, list[float]], **privacy: object) -> Path:
         """Publish a table with noise that is the same in every run."""
         policy = make_policy(bounds, name=name, **privacy)
-        home = os.environ["DPGRAPH_HOME"]
-        os.environ["DPGRAPH_HOME"] = str(self.root / "home")
-        try:
+        bundle = self.root / f"{name}.bundle.tar"
+        with patch.dict(os.environ, DPGRAPH_HOME=str(self.root / "home")):
             if not private_key_path().exists():
                 new_key_pair()
             key = load_private_key(private_key_path())
-            bundle = self.root / f"{name}.bundle.tar"
             publish(table[list(bounds)], policy, out=bundle, key=key, keystream=insecure_keystream(7))
-        finally:
-            os.environ["DPGRAPH_HOME"] = home
         return bundle
 
     def learn(self, bundle: Path, *options: str, folder: Path | None = None) -> Result:

@@ -11,9 +11,9 @@ from dp_publish.data.table import open_table
 from dp_publish.release import preparing
 
 
-@pytest.mark.parametrize(("most", "folder", "n_parses"), [(100, ".", 1), (0, ".", 1), (0, "none", 3)])
+@pytest.mark.parametrize(("folder", "n_parses"), [(".", 1), ("none", 3)])
 def test_a_text_file_is_parsed_once_for_all_passes(
-    most: int, folder: str, n_parses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: str, n_parses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many numbers are kept in a file that has no name; without room for one, the text is parsed again."""
     (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{row},{row / 8}\n" for row in range(30)))
@@ -23,11 +23,10 @@ def test_a_text_file_is_parsed_once_for_all_passes(
         parses.append(names)
         return table.batches(names, rows)
 
-    monkeypatch.setattr(preparing, "_MOST_KEPT", most)
+    monkeypatch.setattr(preparing, "_MOST_KEPT", 0)
     once = preparing.ParsedOnce(replace(table, batches=count), 7, tmp_path / folder)
     passes = [pa.Table.from_batches(once.read({"a": "integer", "b": "continuous"})) for _ in range(3)]
-    assert passes[0].equals(passes[1])
-    assert passes[0].equals(passes[2])
+    assert all(each.equals(passes[0]) for each in passes)
     assert passes[0].column("b").to_pylist() == [row / 8 for row in range(30)]
     assert len(parses) == n_parses
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
