@@ -24,8 +24,8 @@ from typing import Any
 
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 MOST = {  # modules, of a release of each kind
-    "rows": {"publish": 85, "learn": 88, "catalog": 42},
-    "covariance": {"publish": 100, "learn": 92, "catalog": 84},
+    "rows": {"publish": 87, "learn": 88, "catalog": 42},
+    "covariance": {"publish": 102, "learn": 92, "catalog": 84},
 }
 
 
