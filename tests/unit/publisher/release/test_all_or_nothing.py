@@ -69,6 +69,7 @@ def test_a_table_that_cannot_be_read_after_a_search_stays_paid_for(
 ) -> None:
     """What was found is known by then, and would be drawn anew; before it, the same costs nothing."""
     monkeypatch.setattr(preparing, "_MOST_KEPT", 0)
+    monkeypatch.setattr(preparing, "_ROOM", 2**60)  # there is none, so that every pass parses the text
     policy, path = private(mu=1.0, release="covariance"), tmp_path / "t.csv"
     pd.DataFrame(np.random.default_rng(1).normal(size=(2000, 2)), columns=["x", "y"]).to_csv(path, index=False)
     with path.open("a") as file:
