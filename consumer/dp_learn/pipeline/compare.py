@@ -35,7 +35,7 @@ _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no so
 _THINNER = 1.5  # times the penalty, where a release has no fit without one on the graph
 _THIN = (
     "noise or nearly collinear columns leave no fit of all that is linked, so that the common graph has fewer edges: "
-    "partial correlations are between those and correlations, by as much in all releases"
+    "what is compared accounts for fewer other columns than partial correlations do, and is the same where networks are"
 )
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _NAMED = 3  # releases, in an error

@@ -128,15 +128,11 @@ class PlannedRelease(ABC):
     def protection(self) -> Protection:
         """Return what the release would protect."""
         guarantee, booked = self.promise()
-        if guarantee.epsilon is not None:
-            return Protection(guarantee, EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)]), booked)
-        if guarantee.mu is not None:
-            return Protection(guarantee, GaussianTradeOff(guarantee.mu), booked)
-        return Protection(guarantee, EnvelopeTradeOff(self._points(guarantee)), booked)
+        return Protection(guarantee, self._trade_off(guarantee), booked)
 
-    def _points(self, guarantee: Guarantee) -> list[tuple[float, float]]:
-        """Return the (epsilon, delta) points of noise whose guarantee states no mu."""
-        raise NotImplementedError
+    @abstractmethod
+    def _trade_off(self, guarantee: Guarantee) -> TradeOff:
+        """Return what the guarantee leaves to an attacker."""
 
 
 @dataclass(frozen=True)
@@ -181,14 +177,17 @@ class PlannedRows(PlannedRelease):
         """True if a column of integers is counted as continuous, because its bounds are yet to be found."""
         return any(column.bounds_found and self.kinds[column.name] == "integer" for column in self.columns)
 
-    def _points(self, guarantee: Guarantee) -> list[tuple[float, float]]:
-        """Return the points by the steps of the noise, or else by rho alone."""
+    def _trade_off(self, guarantee: Guarantee) -> TradeOff:
+        """Return it by the mu that is stated, else by the steps of the noise, or by rho alone."""
+        if guarantee.mu is not None:
+            return GaussianTradeOff(guarantee.mu)
         epsilons = trade_off_epsilons(math.sqrt(2 * guarantee.rho))
         if self._has_unknown_steps:
-            return [(epsilon, delta_for_epsilon_zcdp(guarantee.rho, epsilon)) for epsilon in epsilons]
-        losses, max_rows = losses_of(self.columns, guarantee.unit), self.policy.privacy.max_rows
-        deltas = deltas_of_unit(guarantee.unit, losses, epsilons, max_rows, guarantee.bounds_mu)
-        return list(zip(epsilons, deltas, strict=True))
+            deltas = [delta_for_epsilon_zcdp(guarantee.rho, epsilon) for epsilon in epsilons]
+        else:
+            losses, max_rows = losses_of(self.columns, guarantee.unit), self.policy.privacy.max_rows
+            deltas = [*deltas_of_unit(guarantee.unit, losses, epsilons, max_rows, guarantee.bounds_mu)]
+        return EnvelopeTradeOff(list(zip(epsilons, deltas, strict=True)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +225,13 @@ class PlannedMoments(PlannedRelease):
     def mu(self) -> float:
         """The mu of one unit of privacy; of noise that cannot be forecast, that of what stands for it."""
         return self._spent.mu
+
+    def _trade_off(self, guarantee: Guarantee) -> TradeOff:
+        """Return it by the epsilon or the mu that is stated."""
+        if guarantee.epsilon is not None:
+            return EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)])
+        assert guarantee.mu is not None  # noqa: S101  second moments have either
+        return GaussianTradeOff(guarantee.mu)
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at delta, or the pure one; nan where the guarantee fails more often than that."""

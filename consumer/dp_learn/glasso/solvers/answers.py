@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -39,7 +40,7 @@ class Answer:
         return replace(self, theta=self.theta * outer, w=self.w / outer, objective=value)
 
 
-class Halves:
+class Halves(ABC):
     """A certified pair that only improves: its halves may come from different iterations.
 
     Attributes
@@ -62,9 +63,9 @@ class Halves:
         """The bound on the error of `value`, rounding included."""
         return self.value - self.dual_value + self._rounding
 
+    @abstractmethod
     def offer(self, theta: FloatArray, w: FloatArray) -> None:
         """Offer both halves, as an iteration has them."""
-        raise NotImplementedError
 
 
 class Incumbent(Halves):
