@@ -364,7 +364,8 @@ def _sources(row: Outlook) -> Sequence[_Source]:
 
 
 def _falling(row: Outlook) -> str:
-    return "Both curves fall" if row.moments.is_possible else "The curve falls"
+    falls = "Both curves fall" if row.moments.is_possible else "The curve falls"
+    return f"{falls}, if not at every step,"  # how far bounds reach that are found is from a short list
 
 
 def _dress_legend(made: Any) -> None:
