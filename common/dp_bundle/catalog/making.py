@@ -14,6 +14,7 @@ that the bundle does not.
 """
 
 import contextlib
+import datetime
 import hashlib
 import json
 import math
@@ -38,13 +39,23 @@ from dp_bundle.bundle.packing import belongs, minisig_path, published_files, rea
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
-from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page, survey_moments
+from dp_bundle.catalog.pages import (
+    ASSETS,
+    Facts,
+    Listed,
+    Refused,
+    list_page,
+    release_page,
+    survey_moments,
+    withdrawn_page,
+)
 from dp_bundle.catalog.site import Output, Site
+from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements
 from dp_bundle.data.margin_summary import share_interval
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.describe.sentences import column_meanings, describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
-from dp_bundle.files.new_files import locked_folder
+from dp_bundle.files.new_files import locked_folder, write_whole
 from dp_bundle.manifest.columns import Column
 from dp_bundle.page.document import fill_template
 from dp_bundle.portals.learned import find_reader_package
@@ -85,7 +96,8 @@ class SiteSettings:
 class SiteSummary:
     """The numbers of a run: bundles offered and refused, bundles read anew, files written and removed.
 
-    `left_out` counts files beside bundles offered that are no signatures of them, by their names.
+    `left_out` counts files beside bundles offered that are no signatures of them, by their names; `withdrawn` counts
+    releases that were offered before, and are not any more.
     """
 
     offered: int
@@ -94,6 +106,50 @@ class SiteSummary:
     written: int
     removed: int
     left_out: int = 0
+    withdrawn: int = 0
+
+
+def withdraw(path: Path, why: str, store: TrustStore | None = None) -> Path:
+    """Write the note beside a bundle by which sites no longer offer it, and say why; return its path.
+
+    Parameters
+    ----------
+    path : Path
+        The tar or the folder, whoever signed it; it stays as it is.
+    why : str
+        A sentence for the public.
+    store : TrustStore, optional
+        Which keys belong together; the user's own store by default.
+
+    Raises
+    ------
+    DpGraphError
+        The bundle does not verify, there is a note already, or it cannot be written.
+    """
+    with open_bundle(path, UnsafeTrustAnyone((store or TrustStore()).entries())) as bundle:
+        folder, page, _ = _places(bundle)
+        release = bundle.release
+        note = Withdrawal(
+            when=datetime.datetime.now(datetime.UTC).replace(microsecond=0),
+            why=why,
+            title=Subject(release).title,
+            name=release.dataset.name,
+            number=release.lineage.number,
+            created=release.lineage.created,
+            signer=bundle.signer.key.fingerprint,
+            sha256=published_files(bundle)[0].sha256 if path.is_dir() else digest_bundle(path),
+            manifest_sha256=bundle.manifest_sha256,
+            folder=folder,
+            page=page,
+        )
+    place = note_path(path)
+    try:
+        write_whole(place, f"{note.model_dump_json(indent=1)}\n".encode(), replace=False)
+    except FileExistsError as error:
+        raise DpGraphError(f"{quote_path(place)} is there already: remove it to write another note") from error
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(place)} cannot be written: {error.strerror or error}") from error
+    return place
 
 
 def make_catalog(
@@ -145,7 +201,11 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
 
     # 2. Bundles that cannot be trusted are told apart.
     names = {trusted.key.fingerprint: trusted.name for trusted in entries.values()}
-    offered, refused = _choose(list(kept.values()), paths, folder, store, any_signer=settings.any_signer)
+    withdrawn = find_withdrawals(folder)
+    gone = {each.manifest_sha256 for each in withdrawn}
+    surveyed = [facts for facts in kept.values() if facts.get("manifest_sha256") not in gone]
+    offered, refused = _choose(surveyed, paths, folder, store, any_signer=settings.any_signer)
+    _tell_apart(offered, names)
 
     # 3. Signatures beside a bundle are offered with it; others are not.
     for facts in offered:
@@ -153,30 +213,67 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
     left_out = sum(not is_good for facts in offered for is_good in facts["beside"].values())
 
     # 4. Each dataset's releases, newest first, and the files that show them; the list comes last.
-    outputs: dict[str, Output] = {}
     series: dict[str, list[Facts]] = {}
     for facts in sorted(offered, key=lambda each: (each["folder"], -each["number"])):
         series.setdefault(facts["folder"], []).append(facts)
-    for place, releases in series.items():
-        files_of_all = [each["sha256"] for each in releases]
-        for facts in releases:
-            context: Facts = {"title": settings.title, "signer_name": names.get(facts["signer"], "")}
-            made_from = _key(code, facts["sha256"], settings.address, context, files_of_all, facts["beside"])
-            source = paths[facts["key"]]
-            outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
-            for sha256 in filter(facts["beside"].get, facts["beside"]):
-                outputs[f"{place}/{facts['tar']}.minisig"] = Output(
-                    sha256, source=minisig_path(tar_beside(source) if source.is_dir() else source)
-                )
-            outputs[f"{place}/{facts['page']}"] = Output(
-                made_from, make=partial(release_page, facts, history=releases, **context)
-            )
     newest = sorted((each[0] for each in series.values()), key=lambda each: (each["created"], each["folder"]))[::-1]
     ordered = [facts for each in series.values() for facts in each]
-    outputs |= _lists(code, settings, newest, ordered, refused, names)
+    listed = Listed(newest, ordered, refused, withdrawn, replacements(withdrawn, newest))
+    outputs: dict[str, Output] = {}
+    for releases in series.values():
+        outputs |= _pages_of(code, settings, releases, listed, names)
+        outputs |= _downloads_of(releases, paths)
+    for each in withdrawn:
+        values = {"portal": settings.title, "gone": each, "instead": listed.instead.get(each.place, "")}
+        made_from = _key(code, each.model_dump_json(), settings.title, values["instead"])
+        outputs[each.place] = Output(made_from, make=partial(withdrawn_page, values))
+    outputs |= _lists(code, settings, listed, names)
 
     written, removed = site.write(outputs, kept)
-    return SiteSummary(len(offered), len(refused), fresh, written, removed, left_out)
+    return SiteSummary(len(offered), len(refused), fresh, written, removed, left_out, len(withdrawn))
+
+
+def _pages_of(
+    code: str, settings: SiteSettings, releases: Sequence[Facts], listed: Listed, names: Mapping[str, str]
+) -> dict[str, Output]:
+    """Return the pages of a dataset's releases, each of which tells of all."""
+    of_all = [[each["sha256"] for each in releases], releases[0]["about"]["title"]]
+    gone = [each.model_dump(mode="json") for each in listed.withdrawn if each.folder == releases[0]["folder"]]
+    outputs = {}
+    for facts in releases:
+        context: Facts = {"title": settings.title, "signer_name": names.get(facts["signer"], ""), "withdrawn": gone}
+        made_from = _key(code, facts["sha256"], settings.address, context, of_all, facts["beside"])
+        make = partial(release_page, facts, history=releases, **context)
+        outputs[f"{facts['folder']}/{facts['page']}"] = Output(made_from, make=make)
+    return outputs
+
+
+def _downloads_of(releases: Sequence[Facts], paths: Mapping[str, Path]) -> dict[str, Output]:
+    """Return the tars of a dataset's releases, and the signatures beside them."""
+    outputs = {}
+    for facts in releases:
+        name, source = f"{facts['folder']}/{facts['tar']}", paths[facts["key"]]
+        outputs[name] = Output(facts["sha256"], source=source)
+        for sha256 in filter(facts["beside"].get, facts["beside"]):
+            signature = minisig_path(tar_beside(source) if source.is_dir() else source)
+            outputs[f"{name}.minisig"] = Output(sha256, source=signature)
+    return outputs
+
+
+def _tell_apart(offered: list[Facts], names: Mapping[str, str]) -> None:
+    """Give datasets of one title the name of each in it, and that of its signer where their names are the same, too."""
+
+    def tell(told: Sequence[str]) -> None:
+        places: dict[str, set[str]] = {}
+        for facts in offered:
+            places.setdefault(facts["about"]["title"], set()).add(facts["folder"])
+        for index, (facts, more) in enumerate(zip(offered, told, strict=True)):
+            title = facts["about"]["title"]
+            if len(places[title]) > 1:
+                offered[index] = {**facts, "about": {**facts["about"], "title": f"{title} ({more})"}}
+
+    tell([facts["name"] for facts in offered])
+    tell([names.get(facts["signer"]) or facts["signer"] for facts in offered])
 
 
 def _find(folder: Path, out: Path) -> list[Path]:
@@ -283,28 +380,24 @@ def _judge_beside(path: Path, known: Mapping[str, bool]) -> dict[str, bool]:
         return {sha256: False}
 
 
-def _lists(
-    code: str,
-    settings: SiteSettings,
-    newest: list[Facts],
-    ordered: list[Facts],
-    refused: list[Refused],
-    names: dict[str, str],
-) -> dict[str, Output]:
+def _lists(code: str, settings: SiteSettings, listed: Listed, names: dict[str, str]) -> dict[str, Output]:
     """Return the files about all datasets together, the list of them last."""
     title, address = settings.title, settings.address
-    everything = [each for facts in ordered for each in (facts["sha256"], *facts["beside"])]
-    made_from = _key(code, *everything, title, address, [tuple(each) for each in refused], names)
-    values = {"title": title, "address": address, "offered": ordered, "names": names}
-    values |= _feed_values(address, title, ordered)
+    everything = [each for facts in listed.ordered for each in (facts["sha256"], *facts["beside"])]
+    told = [facts["about"]["title"] for facts in listed.ordered]
+    gone = [each.model_dump_json() for each in listed.withdrawn]
+    made_from = _key(code, *everything, title, address, [tuple(each) for each in listed.refused], names, told, gone)
+
+    values: Facts = {"title": title, "address": address, "offered": listed.ordered}
+    values |= {"withdrawn": listed.withdrawn, **_feed_values(address, title, listed, names)}
     makers = {
-        "catalog.jsonld": partial(catalog_document, title, address, ordered),
+        "catalog.jsonld": partial(catalog_document, title, address, listed),
         "feed.xml": partial(fill_template, ASSETS, "feed.xml", values),
         "SHA256SUMS": partial(fill_template, ASSETS, "sums.txt", values),
     }
     if address:
         makers["sitemap.xml"] = partial(fill_template, ASSETS, "sitemap.xml", values)
-    makers["index.html"] = partial(list_page, newest, refused, title=title, address=address, names=names)
+    makers["index.html"] = partial(list_page, listed, title=title, address=address, names=names)
     return {name: Output(made_from, make=make) for name, make in makers.items()}
 
 
@@ -331,8 +424,13 @@ def _code_version() -> str:
 _NEWEST = 100  # entries of the feed
 
 
-def catalog_document(title: str, address: str, offered: Sequence[Facts]) -> str:
-    """Return the catalog of all offered releases as DCAT in JSON-LD."""
+def catalog_document(title: str, address: str, listed: Listed) -> str:
+    """Return the catalog of all releases as DCAT in JSON-LD, those that were withdrawn with that status."""
+    offered = [
+        {**facts["dcat"], "dct:title": f"{facts['about']['title']}, release {facts['number']}"}
+        for facts in listed.ordered
+    ]
+    gone = [each.described(address, listed.instead.get(each.place, "")) for each in listed.withdrawn]
     catalog = {
         "@context": read_template("dcat")["@context"],
         "@id": address or "#catalog",
@@ -341,18 +439,44 @@ def catalog_document(title: str, address: str, offered: Sequence[Facts]) -> str:
         "dct:description": "Data sets that carry random noise for differential privacy, each signed by its publisher.",
         "dct:publisher": {"@type": "foaf:Agent", "foaf:name": title},
         "dcat:dataset": [
-            {name: value for name, value in facts["dcat"].items() if name != "@context"} for facts in offered
+            {name: value for name, value in each.items() if name != "@context"} for each in (*offered, *gone)
         ],
     }
     return json.dumps(catalog, indent=1, ensure_ascii=False) + "\n"
 
 
-def _feed_values(address: str, title: str, offered: Sequence[Facts]) -> Facts:
-    """Return what the feed is filled with: the newest releases, each with a name that no other has."""
-    newest = sorted(offered, key=lambda facts: (facts["created"], facts["manifest_sha256"]), reverse=True)[:_NEWEST]
+def _feed_values(address: str, title: str, listed: Listed, names: Mapping[str, str]) -> Facts:
+    """Return what the feed is filled with: the latest releases and withdrawals, each release by a name of its own."""
+    entries = [_released(facts, names) for facts in listed.ordered]
+    entries += [
+        {
+            "title": f"Withdrawn: {each.title}, release {each.number}",
+            "updated": each.when.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "by": [title],
+            "place": each.place,
+            "told": each.why,
+            "manifest_sha256": each.manifest_sha256,
+        }
+        for each in listed.withdrawn
+    ]
+    latest = sorted(entries, key=lambda each: (each["updated"], each["manifest_sha256"]), reverse=True)[:_NEWEST]
+    for each in latest:
+        each["identifier"] = uuid.uuid5(uuid.NAMESPACE_URL, f"sha256:{each['manifest_sha256']}")
+    return {"identifier": address or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, title)}", "latest": latest}
+
+
+def _released(facts: Facts, names: Mapping[str, str]) -> Facts:
+    """Return a release's entry in the feed, which says first what is new."""
+    about, label, number = facts["about"], facts["label"], facts["number"]
+    new = f"{facts['measure'][:1].upper()}{facts['measure'][1:]}."
+    told = [new, f"It follows release {number - 1}."] if number > 1 else ["A new dataset.", new]
     return {
-        "identifier": address or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, title)}",
-        "newest": [(uuid.uuid5(uuid.NAMESPACE_URL, f"sha256:{each['manifest_sha256']}"), each) for each in newest],
+        "title": f"{about['title']}, release {number}",
+        "updated": facts["created"],
+        "by": about["creators"] or [about["publisher"] or names.get(facts["signer"]) or facts["signer"]],
+        "place": f"{facts['folder']}/{facts['page']}",
+        "told": " ".join([*told, label["who"], *label["strength"]]),
+        "manifest_sha256": facts["manifest_sha256"],
     }
 
 
@@ -411,11 +535,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
     release, lineage = bundle.release, bundle.release.lineage
     clip = release.second_moments.column_clip if release.second_moments is not None else None
     meanings = column_meanings(release)
-    root, name = bundle.origin
-    # a name that no other dataset has, and that stays the same
-    folder = f"datasets/{_in_address(name)}-{hashlib.sha256(f'{root.fingerprint} {name}'.encode()).hexdigest()[:8]}"
-    stem = _in_address(release.dataset.name)
-    page, tar = f"release-{lineage.number}.html", f"{stem}-{lineage.number}.bundle.tar"
+    folder, page, tar = _places(bundle)
     whole = PublishedFile(f"{address}{folder}/{tar}", size, sha256, TAR)
     near = PublishedFile(whole.path if address else tar, size, sha256, TAR)
     return {
@@ -446,6 +566,13 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
             "schema.org", release, [near], address=f"{address}{folder}/{page}" if address else ""
         ),
     }
+
+
+def _places(bundle: Bundle) -> tuple[str, str, str]:
+    """Return a dataset's folder, whose name is its own and stays the same, and a release's page and tar in it."""
+    (root, name), number = bundle.origin, bundle.release.lineage.number
+    folder = f"datasets/{_in_address(name)}-{hashlib.sha256(f'{root.fingerprint} {name}'.encode()).hexdigest()[:8]}"
+    return folder, f"release-{number}.html", f"{_in_address(bundle.release.dataset.name)}-{number}.bundle.tar"
 
 
 def _about(subject: Subject) -> dict[str, Any]:

@@ -10,7 +10,7 @@ Pictures are drawn by the template, and tables have the numbers.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -24,6 +24,7 @@ from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, name_columns, quote_name
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
+from dp_bundle.catalog.withdrawals import Withdrawal
 from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, first_columns, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
@@ -49,10 +50,33 @@ class Refused(NamedTuple):
     why: str
 
 
-def list_page(
-    newest: Sequence[Facts], refused: Sequence[Refused], *, title: str, address: str, names: dict[str, str]
-) -> str:
+class Listed(NamedTuple):
+    """What a site's lists tell of.
+
+    Attributes
+    ----------
+    newest : sequence of dict
+        The facts of the newest release of each dataset, the latest first.
+    ordered : sequence of dict
+        Those of all releases offered, by dataset.
+    refused : sequence of Refused
+        Files that are not offered.
+    withdrawn : sequence of Withdrawal
+        Releases that were, the latest first.
+    instead : dict of str to str
+        By the place of a withdrawn release, that of the one that replaces it.
+    """
+
+    newest: Sequence[Facts]
+    ordered: Sequence[Facts]
+    refused: Sequence[Refused]
+    withdrawn: Sequence[Withdrawal]
+    instead: dict[str, str]
+
+
+def list_page(listed: Listed, *, title: str, address: str, names: dict[str, str]) -> str:
     """Return the page that lists every dataset by its newest release, and the files that are not offered."""
+    newest = listed.newest
     signers = {facts["signer"]: names.get(facts["signer"]) or "unknown signer" for facts in newest}
     catalog = {
         "@context": "https://schema.org/",
@@ -66,7 +90,8 @@ def list_page(
     }
     values = {
         "newest": newest,
-        "refused": refused,
+        "refused": listed.refused,
+        "withdrawn": listed.withdrawn,
         "signers": signers,
         "address": address,
         "markup": as_json(catalog),
@@ -75,7 +100,21 @@ def list_page(
     return render_page(Page(ASSETS, "list.html", title, values, scripts=["list.js"]))
 
 
-def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequence[Facts]) -> str:
+def withdrawn_page(values: Facts) -> str:
+    """Return the page that stays where a release was: that it was withdrawn, when, why, and what replaces it.
+
+    Parameters
+    ----------
+    values : dict
+        `portal`, its name; `gone`, the withdrawal; `instead`, the place of the release that replaces it, or nothing.
+    """
+    heading = f"{values['gone'].title}, release {values['gone'].number}: withdrawn"
+    return render_page(Page(ASSETS, "withdrawn.html", heading, values))
+
+
+def release_page(
+    facts: Facts, *, title: str, signer_name: str, history: Sequence[Facts], withdrawn: Sequence[Facts] = ()
+) -> str:
     """Return the page of one release.
 
     Parameters
@@ -88,6 +127,8 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         What the portal calls the signer; nothing if it does not trust the key.
     history : sequence of dict
         The facts of all releases of the dataset that are offered, newest first.
+    withdrawn : sequence of dict
+        Releases of the dataset that were withdrawn.
     """
     series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
     newer = next((each for each in series if each["number"] > facts["number"]), None)
@@ -97,7 +138,8 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "signer_name": signer_name,
         "history": history,
         "newer": newer,
-        "missing": _missing(history),
+        "missing": _missing(history, {each["number"] for each in withdrawn}),
+        "withdrawn": withdrawn,
         **label_values(facts["label"]),
         "preview": _preview(facts),
         **moments_values(facts["moments"]),
@@ -118,15 +160,16 @@ def label_values(label: Facts) -> Facts:
     }
 
 
-def _missing(history: Sequence[Facts]) -> str:
+def _missing(history: Sequence[Facts], withdrawn: Collection[int]) -> str:
     """Return a sentence about releases that a dataset has had and that are not here, or that do not form a chain."""
     digests = {each["manifest_sha256"] for each in history}
-    numbers = {each["number"] for each in history}
+    numbers = {*withdrawn, *(each["number"] for each in history)}
     absent = list(islice((number for number in range(1, max(numbers)) if number not in numbers), _NAMED))
     if absent:
         named = ", ".join(map(str, absent))
         return f"Not in this portal: {'release' if len(absent) == 1 else 'releases'} {named}."
-    broken = [each["number"] for each in history if each["previous"] and each["previous"] not in digests]
+    told = [each for each in history if each["number"] - 1 not in withdrawn]
+    broken = [each["number"] for each in told if each["previous"] and each["previous"] not in digests]
     if broken:
         return (
             f"Release {broken[0]} names another release before it than the ones here: ask the publisher which counts."

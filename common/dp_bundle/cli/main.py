@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
@@ -115,8 +115,16 @@ def stage(
 @option(
     "--any-signer", applies=ALWAYS, is_flag=True, help="Offer bundles of signers that you do not trust, and say so."
 )
+@option(
+    "--check",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Check the finished site, too: links, checksums, feed, sitemap and catalog; exit 1 if anything is wrong.",
+)
 @answer_options
-def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool, as_json: bool, quiet: bool) -> None:
+def catalog(
+    folder: Path, out: Path, title: str, address: str, any_signer: bool, check: bool, as_json: bool, quiet: bool
+) -> None:
     """Write a static site about all bundles in a folder: a list, and a page with a privacy label for each.
 
     Bundles that do not verify are listed as such, and not offered. A second run writes only what changed.
@@ -135,11 +143,42 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
     summary = make_catalog(folder, out, SiteSettings(title, address, any_signer))
     done = f"{counted(summary.written, 'file')} written, {counted(summary.removed, 'file')} removed"
     refused = f", {counted(summary.refused, 'file')} listed as not to be trusted" if summary.refused else ""
+    if summary.withdrawn:
+        done = f"{counted(summary.withdrawn, 'release')} withdrawn; {done}"
     if summary.left_out:
         files = counted(summary.left_out, "file")
         note([f"{files} beside bundles left out: not the signature that the name promises"], quiet=quiet)
+    if check:
+        from dp_bundle.catalog.checking import check_site
+
+        step("checking the site", quiet=quiet)
+        if faults := check_site(out, address):
+            raise DpGraphError("; ".join([*faults[:10], *([f"and {len(faults) - 10} more"] if faults[10:] else [])]))
+        done += "; links, checksums and lists are as they should be"
     text = f"{quote_path(out)}: {counted(summary.offered, 'release')} offered{refused}; {done}"
     answer(text, {"site": str(out), **asdict(summary)}, as_json=as_json, quiet=quiet)
+
+
+@click.command()
+@click.argument("file", type=LOCAL_BUNDLE)
+@option("--why", applies=ALWAYS, required=True, help="The reason, in a sentence for the public.")
+@answer_options
+def withdraw(file: Path, why: str, as_json: bool, quiet: bool) -> None:
+    """Say that a bundle is no longer offered: its page in a site then tells when and why, and what replaces it.
+
+    A note is written beside the bundle. The bundle stays, and may be deleted; without the note, it is offered again.
+
+    \b
+    Example:
+      dp-bundle withdraw bundles/wine.bundle.tar --why "The column ash was in the wrong unit."
+    """
+    from dp_bundle.catalog.making import withdraw as write_note
+
+    if not why.strip():
+        raise ParameterError("--why", "a sentence that says why", why)
+    note_file = write_note(file, why.strip())
+    text = f"wrote {quote_path(note_file)}: sites that dp-bundle catalog makes from now on no longer offer it"
+    answer(text, {"note": str(note_file)}, as_json=as_json, quiet=quiet)
 
 
 @click.command()
@@ -170,7 +209,8 @@ def serve(site: Path, port: int, quiet: bool) -> None:
 
 
 @click.group(
-    commands=[catalog, describe, keys, serve, stage, trust], context_settings={"help_option_names": ["-h", "--help"]}
+    commands=[catalog, describe, keys, serve, stage, trust, withdraw],
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @version_option
 def cli() -> None:

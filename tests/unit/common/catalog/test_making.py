@@ -22,7 +22,8 @@ from scipy.stats import norm
 from tests.unit.common.trust.test_succession import KEYS, PRIVATE, rotation
 
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
+from dp_bundle.catalog.checking import check_site
+from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog, withdraw
 from dp_bundle.catalog.site import serve_site
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, sign_statement
@@ -101,7 +102,10 @@ def test_bundles_are_offered_with_checksums_feed_catalog_and_sitemap(
         digest, name = line.split("  ")
         assert hashlib.sha256((site / name).read_bytes()).hexdigest() == digest
     feed = ElementTree.parse(site / "feed.xml").getroot()  # noqa: S314  our own
-    assert [entry.findtext(f"{ATOM}title") for entry in feed.iter(f"{ATOM}entry")].count(f"{TITLE}, release 1") == 2
+    told_apart = {
+        f"{TITLE} ({name}), release {number}" for name, number in (("heights", 1), ("heights", 2), ("other", 1))
+    }
+    assert {entry.findtext(f"{ATOM}title") for entry in feed.iter(f"{ATOM}entry")} == told_apart
     links = [entry.find(f"{ATOM}link").attrib["href"] for entry in feed.iter(f"{ATOM}entry")]
     assert all((site / link.removeprefix(ADDRESS)).exists() for link in links)
     catalog = json.loads((site / "catalog.jsonld").read_text())
@@ -144,6 +148,43 @@ def test_only_what_a_change_concerns_is_written(bundles: Path, tmp_path: Path, s
     lists = {"index.html", "feed.xml", "catalog.jsonld", "SHA256SUMS", ".dpgraph-catalog.json"}
     assert changed == {"release-1.html", *lists}
     assert {"CNAME", "datasets/ours.txt"} <= set(after)
+
+
+def test_a_withdrawn_release_leaves_a_page_that_says_why(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """Its address, the list, the feed, the sitemap and the catalog tell it, with what replaces it; its file is gone."""
+    site, why = tmp_path / "site", "The heights were <inches>."
+    settings = SiteSettings(address=ADDRESS)
+    make_catalog(bundles, site, settings, store)
+    page = next(path for path in site.rglob("release-1.html") if "heights" in path.parent.name)
+    withdraw(bundles / "deep" / "one.tar", why, store)
+    with pytest.raises(DpGraphError):
+        withdraw(bundles / "deep" / "one.tar", why, store)
+    (bundles / "deep" / "one.tar").unlink()  # the note is enough
+
+    summary = make_catalog(bundles, site, settings, store)
+    assert (summary.offered, summary.withdrawn, summary.read) == (2, 1, 0)
+    assert check_site(site, ADDRESS) == []
+    assert not list(page.parent.glob("*-1.bundle.tar"))
+    for told in (page, page.with_name("release-2.html"), site / "index.html"):
+        assert "The heights were &lt;inches&gt;." in told.read_text()
+    assert "release-2.html" in page.read_text()
+    assert "Withdrawn: Heights" in (site / "feed.xml").read_text()
+    gone = [each for each in json.loads((site / "catalog.jsonld").read_text())["dcat:dataset"] if "adms:status" in each]
+    assert [each["dct:isReplacedBy"]["@id"].rpartition("/")[2] for each in gone] == ["release-2.html"]
+
+
+def test_a_check_names_what_is_wrong_with_a_site(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """A page without its download, a changed download and a catalog that names what is not there are each named."""
+    site = tmp_path / "site"
+    make_catalog(bundles, site, SiteSettings(address=ADDRESS), store)
+    next(site.rglob("heights-2.bundle.tar")).unlink()
+    next(site.rglob("heights-1.bundle.tar")).write_bytes(b"x")
+    next(site.rglob("other*/release-1.html")).unlink()
+    faults = "\n".join(check_site(site, ADDRESS))
+    for part in ("heights-2.bundle.tar leads to no file", "heights-2.bundle.tar is not there", "another checksum"):
+        assert part in faults
+    for file in ("index.html", "feed.xml", "sitemap.xml", "catalog.jsonld"):
+        assert f"{file}: " in faults
 
 
 def test_guesses_are_those_from_all_releases_of_a_dataset(bundles: Path, tmp_path: Path, store: TrustStore) -> None:

@@ -10,6 +10,8 @@ from rdflib.namespace import DCAT, DCTERMS, RDF
 from tests.unit.common.vocabularies.dcat_rules import shapes
 
 from dp_bundle.catalog.making import catalog_document
+from dp_bundle.catalog.pages import Listed
+from dp_bundle.catalog.withdrawals import Withdrawal
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.portals.vocabularies import describe_in
@@ -71,9 +73,20 @@ def test_schema_org_states_the_manifest(described: Receipt, files: list[Publishe
 
 
 def test_catalog_of_a_site_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
-    """The catalog of two releases breaks no rule, and would without its publisher."""
-    facts = [{"dcat": describe_in("dcat", described.release, files, address=f"{BASE}{index}")} for index in range(2)]
-    document = json.loads(catalog_document("Data", BASE, facts))
+    """The catalog of two releases, and of one that was withdrawn, breaks no rule, and would without its publisher."""
+    facts = [
+        {
+            "about": {"title": "heights"},
+            "number": index,
+            "dcat": describe_in("dcat", described.release, files, address=f"{BASE}{index}"),
+        }
+        for index in range(2)
+    ]
+    told = {"title": "heights", "name": "heights", "signer": "x", "sha256": "0" * 64, "manifest_sha256": "1" * 64}
+    place = {"number": 3, "created": "2026-01-01T00:00:00Z", "folder": "datasets/x", "page": "release-3.html"}
+    gone = Withdrawal.model_validate({"when": "2026-02-01T00:00:00Z", "why": "A wrong unit.", **told, **place})
+    listed = Listed([], facts, [], [gone], {gone.place: "datasets/x/release-4.html"})
+    document = json.loads(catalog_document("Data", BASE, listed))
     assert _broken(_graph(document)) == ""
-    assert len(set(_graph(document).objects(URIRef(BASE), DCAT.dataset))) == 2
+    assert len(set(_graph(document).objects(URIRef(BASE), DCAT.dataset))) == 3
     assert "publisher" in _broken(_graph({**document, "dct:publisher": []}))
