@@ -104,6 +104,11 @@ def find_withdrawals(folder: Path) -> list[Withdrawal]:
 
 
 def replacements(withdrawn: Sequence[Withdrawal], newest: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return, by the place of a withdrawn release, that of the newest release of its dataset, if one is offered."""
-    pages = {facts["folder"]: f"{facts['folder']}/{facts['page']}" for facts in newest}
-    return {each.place: pages[each.folder] for each in withdrawn if each.folder in pages}
+    """Return, by the place of a withdrawn release, that of the newest one of its dataset, if a newer one is offered."""
+    by_folder = {facts["folder"]: facts for facts in newest}
+    pairs = [(each, by_folder.get(each.folder)) for each in withdrawn]
+    return {
+        each.place: f"{facts['folder']}/{facts['page']}"
+        for each, facts in pairs
+        if facts is not None and facts["number"] > each.number
+    }
