@@ -24,7 +24,7 @@ MOST = {
     "CONTRIBUTING.md": 1_890,
     "SECURITY.md": 1_300,
     "docs": 1_120,
-    "docs/adr": 2_300,
+    "docs/adr": 335,
     "docs/bundle-format.md": 7_430,
     "docs/how-to": 1_850,
     "docs/known-limits.md": 4_370,
@@ -34,7 +34,7 @@ MOST = {
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
-TOTALS = {"by hand": 97_000, "generated": 19_400, "long sentences": 416, "other words": 205}
+TOTALS = {"by hand": 72_800, "generated": 19_400, "long sentences": 203, "other words": 147}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
