@@ -24,8 +24,7 @@ MOST = {
     "CONTRIBUTING.md": 830,
     "SECURITY.md": 1_300,
     "docs": 1_120,
-    "docs/adr": 340,
-    "docs/adr/README.md": 600,
+    "docs/adr": 300,
     "docs/bundle-format.md": 7_430,
     "docs/how-to": 1_850,
     "docs/known-limits.md": 1_740,
@@ -35,7 +34,7 @@ MOST = {
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
-TOTALS = {"by hand": 68_450, "generated": 19_200, "long sentences": 161, "other words": 126}
+TOTALS = {"by hand": 66_150, "generated": 19_200, "long sentences": 150, "other words": 118}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
