@@ -81,6 +81,7 @@ lint: .venv/installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/words.py
 
 format: .venv/installed-lint
 	$(BIN)/ruff check --fix .

@@ -16,6 +16,7 @@ from reproduction.pieces import PAPERS, Piece
 from reproduction.results import load
 
 TEMPLATES = Path(__file__).with_name("templates")
+_MADE = "<!-- Made by make reproduce: words of benchmarks/reproduction/templates, tables of stored results -->\n\n"
 VERSIONED = ("dpgraph", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
@@ -57,7 +58,8 @@ def write_pages(pieces: Iterable[Piece], folder: Path) -> dict[str, str]:
     environment = Environment(  # noqa: S701  of Markdown, and of numbers
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    return {name: environment.get_template(f"{name}.md.j2").render(context) for name in ("index", "errata", *PAPERS)}
+    names = ("index", "errata", *PAPERS)
+    return {name: _MADE + environment.get_template(f"{name}.md.j2").render(context) for name in names}
 
 
 def _stored_runs(path: Path) -> dict[str, dict[str, Any]]:

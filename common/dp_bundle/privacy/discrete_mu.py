@@ -4,7 +4,7 @@ Let F be the distribution function of the noise N_Z(0, sigma^2), and z(k) = Phi^
 from N_Z(D, sigma^2) does best by a threshold k. He errs with the probabilities 1 - F(k) and F(k - D), the knots of a
 piecewise linear trade-off function; that of mu-GDP is convex, and so it is nowhere above if it is not so at the knots.
 So the smallest mu is the largest of ``z(k) - z(k - D)``, a sum of D increments of z. These are symmetric about the
-middle and fall from there on to 1 / sigma (ADR 0038), so that
+middle and fall from there on to 1 / sigma (docs/reference/proofs.md), so that
 
     mu = z(floor(D / 2)) + z(floor((D - 1) / 2)),
 

@@ -9,7 +9,7 @@ so no bit of it is free; by that form the signer is found at its end, before any
 
 Whole files are signed in the form of minisign, too, for whoever has that tool and not this one. Minisign signs the
 BLAKE2b-512 digest of a file, and then that signature together with a comment. The key is the one that signs manifests;
-no message of one kind can pass for one of another (docs/adr/0025-minisign.md shows why). A key's number, by which
+no message of one kind can pass for one of another (docs/reference/proofs.md shows why). A key's number, by which
 minisign tells keys apart, is its first eight bytes.
 
 References

@@ -318,7 +318,8 @@ class TwoRound(Mechanism):
 
         For normal rows of 2 to 100 columns, from 60 sqrt(p) / mu rows on, the standard error that follows was 0.85
         to 1.1 times the simulated one, and up to 1.3 times where columns are related; on six real tables at mu = 1,
-        0.86 to 1.05 times (ADR 0022). Declared centers and scales are taken to be right, whatever the spread is.
+        0.84 to 1.05 times (docs/known-limits.md). Declared centers and scales are taken to be right, whatever the
+        spread is.
         """
         p, shares = self.scaling.n_features, self.shares(n_rows)
         shortened = share_shortened(self.row_mu, n_rows, p)

@@ -12,7 +12,8 @@ and B are, the density f of A - B at X + P - Q is at least that part of it where
     f(X + P - Q) >= integral of K^2 exp(-tr(A + P + B + Q) / 2 s) over A - B = X  =  exp(-(tr P + tr Q) / 2 s) f(X).
 
 Neighbouring sums differ by P - Q with tr P + tr Q <= D, so that f changes by a factor of at most e^epsilon, either way.
-ADR 0020 has every step, why s cannot be smaller, and why the constant's own entry may be exact where it is public.
+docs/reference/proofs.md has every step, why s cannot be smaller, and why the constant's own entry may be exact where
+it is public.
 Entries are uncorrelated, of mean zero and variance 4 (d + 1) s^2 on the diagonal and 2 (d + 1) s^2 off it.
 
 **Precision.** That speaks of real numbers. Released is the sum of the exact moments and the noise of normal numbers to

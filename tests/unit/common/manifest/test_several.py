@@ -106,7 +106,7 @@ def test_pages_have_the_figures() -> None:
     bounds: dict[str, Any] = {}
     assert (
         f"bounds with their default share make it up to {growth(bounds, 10):.1f} times sqrt(k) at k = 10 and "
-        f"{growth(bounds, 100):.1f} times at k = 100. In"
+        f"{growth(bounds, 100):.1f} times at k = 100;"
     ) in limits
     assert f"at epsilon = 1 is {math.ceil(steps_of_exception(1.0, 10)):,} times as much for k = 10" in limits
     strength = " ".join((DOCS / "how-to" / "choose-a-strength.md").read_text().split())

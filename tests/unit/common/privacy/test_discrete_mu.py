@@ -32,7 +32,7 @@ def test_wide_noise_has_the_mu_of_a_series(sigma: float) -> None:
 
 
 def test_masses_of_intervals_fall_off_faster_farther_out_and_for_longer_ones() -> None:
-    """The step of ADR 0038 that rests on a computation: squared mass over those beside grows with place and length."""
+    """The step of docs/reference/proofs.md: squared mass over those beside grows with place and length."""
     with mpmath.workdps(30):
 
         def fall(middle: float, length: float) -> mpmath.mpf:

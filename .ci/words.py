@@ -1,0 +1,119 @@
+"""Count the words of the pages that people read, by hand and generated, and list sentences that are too long.
+
+    python .ci/words.py          the counts, as `make lint` prints them
+    python .ci/words.py --all    with every page, every long sentence, and every word that is not the field's
+
+A page above its number in `MOST`, or a total above `TOTALS`, is an error. Headings, prose and cells of tables count.
+Code that a page shows is counted apart. Of the papers' pages, what their templates say is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TEMPLATES = ROOT / "benchmarks" / "reproduction" / "templates"
+GENERATED = re.compile(r"docs/(commands|benchmarks/index|reference/(errors|manifest|policy))\.md")
+BESIDE = ("CONTRIBUTING.md", "README.md", "RELEASE.md", "SECURITY.md")
+# The most words that a page may have; a folder's name is for each page in it that has no number of its own.
+MOST = {
+    "README.md": 1_090,
+    "CONTRIBUTING.md": 830,
+    "SECURITY.md": 1_300,
+    "docs": 1_120,
+    "docs/adr": 300,
+    "docs/bundle-format.md": 7_430,
+    "docs/how-to": 1_850,
+    "docs/known-limits.md": 1_740,
+    "docs/publisher.md": 6_930,
+    "docs/reference": 3_200,
+    "docs/reproduction": 1_230,
+    "docs/researcher.md": 7_370,
+    "docs/tutorials": 2_100,
+}
+TOTALS = {"by hand": 66_150, "generated": 19_200, "long sentences": 150, "other words": 118}
+LONGEST = 35
+# Words of ours where the field has its own, or that mean several things.
+OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
+
+_WORD = re.compile(r"[^\s|]*\w[^\s|]*")
+_FENCE = re.compile(r"^( *)(`{3,})(?!\{(?!code-cell))[^\n]*\n.*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+_HIDDEN = re.compile(r"\A---\n.*?\n---$|<!--.*?-->|^ *(?::[\w-]+:|```|:::)[^\n]*$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\([^)]*\)")
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_ITEM = re.compile(r"\n\s*\n|\n(?= *(?:[-*|#>]|\d+\.) ?)")
+_END = re.compile(r"(?<=[.!?:])[*_\")]*\s+(?=[\W_]*[A-Z0-9`])")
+
+
+def n_words(text: str) -> int:
+    """Return how many words a text has; an address in a link is none."""
+    return len(_WORD.findall(_LINK.sub("]", text)))
+
+
+def prose(text: str) -> str:
+    """Return a page without code, comments, and options of directives."""
+    return _HIDDEN.sub("", _FENCE.sub("", text))
+
+
+def counts(path: Path) -> Counter[str]:
+    """Return how many words of a page are by hand, generated, and code."""
+    text = path.read_text(encoding="utf-8")
+    said = prose(text)
+    code, words = n_words(_HIDDEN.sub("", text)) - n_words(said), n_words(said)
+    template = TEMPLATES / f"{path.name}.j2"
+    if GENERATED.match(path.relative_to(ROOT).as_posix()):
+        return Counter({"generated": words + code})
+    if path.parent.name == "reproduction" and template.exists():
+        by_hand = n_words(_TEMPLATE.sub("", prose(template.read_text(encoding="utf-8"))))
+        return Counter({"by hand": by_hand, "generated": words + code - by_hand})
+    return Counter({"by hand": words, "code": code})
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a page; each cell of a table, and each thing that a cell lists, is one of its own."""
+    items = (" ".join(item.split()) for item in _ITEM.split(_LINK.sub("]", prose(text))))
+    parts = (re.split(r"[|;]", item) if item.startswith("|") else [item] for item in items)
+    return [sentence for found in parts for part in found for sentence in _END.split(part)]
+
+
+def most(name: str) -> int:
+    """Return the most words that a page may have."""
+    return MOST.get(name, MOST.get(name.rpartition("/")[0], MOST["docs"]))
+
+
+def main() -> int:
+    """Print the counts; return 1 if a page, or a total, is above what is allowed."""
+    pages = [*(ROOT / name for name in BESIDE), *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [path for path in pages if not {"_build", "_made", "api", "explained"} & {*path.relative_to(ROOT).parts}]
+    totals, folders, wrong = Counter[str](), dict[str, Counter[str]](), []
+    for path in pages:
+        name, found = path.relative_to(ROOT).as_posix(), counts(path)
+        folder = name if path.parent in (ROOT, ROOT / "docs") or "--all" in sys.argv else name.rpartition("/")[0]
+        folders.setdefault(folder, Counter()).update(found)
+        totals.update(found if name.startswith("docs/") else {})
+        if found["by hand"] > most(name):
+            wrong.append(f"{name} has {found['by hand']:,} words by hand, of {most(name):,} at most")
+
+        text = path.read_text(encoding="utf-8")
+        long = [each for each in sentences(text) if n_words(each) > LONGEST] if not GENERATED.match(name) else []
+        others = OTHERS.findall(prose(text)) if not GENERATED.match(name) else []
+        totals.update({"long sentences": len(long), "other words": len(others)})
+        if "--all" in sys.argv:
+            print(*(f"{name}: {n_words(each)} words: {each}" for each in long), sep="\n", end="\n" * bool(long))
+            print(*(f"{name}: {each}" for each in others), sep="\n", end="\n" * bool(others))
+
+    for folder, found in folders.items():
+        shown = (found[kind] for kind in ("by hand", "generated", "code"))
+        print("{:8,} words by hand {:7,} generated {:6,} of code  {}".format(*shown, folder))
+    for name, limit in TOTALS.items():
+        print(f"{totals[name]:8,} {name}, of {limit:,} at most")
+    wrong += [f"too many: {totals[name]:,} {name}" for name, limit in TOTALS.items() if totals[name] > limit]
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
