@@ -136,7 +136,7 @@ def test_non_convergence_is_a_status(solver: str) -> None:
 
 @pytest.mark.parametrize("solver", EVERY)
 def test_warm_start_saves_work_and_is_not_changed(solver: str) -> None:
-    """Starting from a neighbour on the path leaves it untouched, and takes no longer."""
+    """A start from the path stays as it is, and takes no longer; one of another matrix ends at the same optimum."""
     s = random_sparse(40, 80)
     start = graphical_lasso(s, 0.2, solver=solver, tol=1e-8)
     before = np.array([start.precision, start.covariance])
@@ -144,6 +144,9 @@ def test_warm_start_saves_work_and_is_not_changed(solver: str) -> None:
     np.testing.assert_array_equal([start.precision, start.covariance], before)
     assert warm.status is Status.OPTIMAL
     assert warm.n_iter <= cold.n_iter + 5
+    other = graphical_lasso(random_sparse(40, 80, seed=1), 0.1, solver=solver)
+    elsewhere = graphical_lasso(s, 0.18, solver=solver, tol=1e-8, start=other)
+    assert elsewhere.objective == pytest.approx(cold.objective, abs=1e-6)
 
 
 @pytest.mark.parametrize("penalize_diagonal", [True, False])

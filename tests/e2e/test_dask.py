@@ -22,7 +22,6 @@ from dp_bundle.engines.engine import Dask
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.workers.cluster import Cluster
-from dp_publish.sampling.keystream import insecure_keystream
 
 NAMES = [f"x{index}" for index in range(10)]
 T = TypeVar("T")
@@ -87,30 +86,6 @@ def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, 
             seen += batch.num_rows
     assert seen == n_rows
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
-    assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of Dask, on a machine that is slow to start it
-def test_workers_sum_as_one_process_does(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Histograms and second moments by Dask's workers have the bits of one process, rows with gaps left out."""
-    rng, n_rows = np.random.default_rng(4), 2_000_000
-    x, y = rng.normal(size=(2, n_rows))
-    numbers = pa.array(x, mask=x > 2)
-    pq.write_table(pa.table({"x": numbers, "y": x + y}), tmp_path / "raw.parquet", row_group_size=150_000)
-    columns = {"x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
-    document = {"dataset": {"name": "d"}, "privacy": {"scale": "scores", "mu": 1.0}, "columns": columns}
-    policy, found = Policy.model_validate(document), []
-
-    with Dask(n_workers=2) as engine:
-        cluster = Cluster(engine, str(tmp_path / "staging"))
-        for place, name in ((None, "here"), (cluster, "there")):
-            given = {"key": key, "keystream": insecure_keystream(1), "cluster": place}
-            receipt = publish(tmp_path / "raw.parquet", policy, out=tmp_path / f"{name}.tar", **given)
-            with open_bundle(receipt.path) as opened:
-                digests = [opened.sha256(each) for each in receipt.release.moment_names]
-                found.append((opened.second_moments().tobytes(), digests, receipt.report))
-    assert found[0] == found[1]
     assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
 
 

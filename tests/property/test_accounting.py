@@ -5,7 +5,6 @@ import math
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.conftest import policy_with
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import (
@@ -19,7 +18,6 @@ from dp_publish.accounting.conversions import (
     rho_for_mu,
     unit_mu,
 )
-from dp_publish.rows.calibration import guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.private_bounds import choice_mu, search_mu
 
 MU = st.floats(1e-3, 100)
@@ -109,34 +107,3 @@ def test_choices_and_mu_of_the_search_are_inverse(unit: str, n_columns: int, mu:
     assert each > 5 or math.isclose(whole, mu, rel_tol=3e-3 if each < 1e-5 else 1e-5)
     cell, row = search_mu("cell", n_columns, each), search_mu("row", n_columns, each)
     assert cell <= row <= search_mu("entity", n_columns, each, max_rows)
-
-
-@pytest.mark.slow
-@settings(max_examples=10, deadline=None)
-@given(
-    widths=st.lists(st.integers(5, 3000), min_size=1, max_size=3),
-    continuous=st.booleans(),
-    unit=st.sampled_from(["cell", "row", "entity"]),
-    epsilon=st.floats(0.2, 4),
-    delta=st.sampled_from([1e-4, 1e-6, 1e-8]),
-)
-def test_point_asked_for_is_the_point_released(
-    widths: list[int], continuous: bool, unit: str, epsilon: float, delta: float
-) -> None:
-    """With integer columns, the epsilon at the delta asked for is at most the one asked for, and within 1e-3 of it."""
-    columns = {f"c{index}": {"bounds": [0, width]} for index, width in enumerate(widths)}
-    kinds = dict.fromkeys(columns, "integer")
-    if continuous:
-        columns["x"], kinds["x"] = {"bounds": [0, 1]}, "continuous"
-    privacy = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "unit": {"entity": "who", "max_rows": 3} if unit == "entity" else unit,
-    }
-    policy = policy_with(columns, **privacy)
-    shares = share_mu(policy, kinds)
-    guarantee = guarantee_of_rows(policy, set_noise(policy, kinds, shares), shares)
-    assert guarantee is not None
-    (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == delta]
-    assert found <= epsilon * (1 + 2e-9)
-    assert found >= epsilon * (1 - 1e-3)

@@ -8,13 +8,12 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
-from tests.unit.common.trust.test_succession import KEYS, PRIVATE, rotation
+from tests.unit.common.trust.test_succession import KEYS, rotation
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError, ParameterError, SchemaError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.store import TrustStore, accept_statement
-from dp_learn import learn_graph
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows, table_rows
 from dp_learn.pipeline.compare import require_different_rows
@@ -133,32 +132,6 @@ def test_releases_share_rows_whichever_keys_of_a_line_signed(n_rotations: int, h
         assert share_rows(pair)
         with pytest.raises(SchemaError, match="the same rows"):
             require_different_rows(pair)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("n_rotations", [0, 1, 2])
-def test_pooled_intervals_hold_over_rotations(n_rotations: int, home: Path, tmp_path: Path) -> None:
-    """Of 200 pairs of releases of the same rows, by the first and the last key of a line, 93 to 97 % hold."""
-    store, chain = TrustStore(), np.linalg.inv(np.eye(4) - np.diag([0.4] * 3, 1) - np.diag([0.4] * 3, -1))
-    store.add(KEYS[0], "office")
-    for last in range(n_rotations):
-        accept_statement(store, rotation(last, last + 1))
-    bounds = {name: [-7.0, 7.0] for name in "abcd"}
-    settings = {"unit": "row", "mu": 4.0, "release": "covariance", "mechanism": "gaussian"}
-    true, hits = np.where(np.diag([1] * 3, 1), 0.4, 0.0)[np.triu_indices(4, 1)], list[np.ndarray]()
-    for seed in range(200):
-        rows = np.random.default_rng([n_rotations, seed]).multivariate_normal(np.zeros(4), chain, 3000)
-        with contextlib.ExitStack() as stack:
-            pair = []
-            for number, by in enumerate((0, n_rotations)):
-                path, policy = tmp_path / f"{seed}-{number}.tar", make_policy(bounds, name=f"d{seed}", **settings)
-                publish(pd.DataFrame(rows, columns=[*"abcd"]), policy, out=path, key=PRIVATE[by])
-                pair.append(stack.enter_context(open_bundle(path, allow_older=True)))
-            learned = learn_graph(pair, measures=False)
-        assert learned.fit.pooled.same_rows
-        bars = learned.estimate.inference.error_bars_at(np.triu_indices(4, 1))
-        hits.append((bars["ci_low"] <= true) & (true <= bars["ci_high"]))
-    assert 0.93 < np.mean(hits) < 0.97
 
 
 @pytest.mark.parametrize(("scale", "privacy"), [(1e90, {"mu": 20.0}), (1e-90, {"mu": 2.0, "release": "covariance"})])

@@ -42,11 +42,6 @@ def source(kind: str, *levels: str, **said: Any) -> Source:
     return Source(name="x", kind=kind, columns=tuple(columns), levels=levels, **said)
 
 
-def lists(values: pa.Array, of: Source) -> list[list[Any]]:
-    """Return what is published, column by column."""
-    return [column.to_pylist() for column in encode(values, of)[0]]
-
-
 @pytest.mark.parametrize(
     ("values", "of"),
     [

@@ -44,29 +44,6 @@ def widths(columns: tuple[Column, ...]) -> list[Any]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.01, 1e6)), min_size=1, max_size=12),
-    st.floats(0.05, 50),
-    st.sampled_from(["row", "cell"]),
-)
-def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: float, unit: str) -> None:
-    """For any bounds, the exact mu of the declared widths and the stated sigmas is at most the stated one."""
-    bounds = {f"c{index}": [low, low + width] for index, (low, width) in enumerate(limits)}
-    table = sealed(**dict.fromkeys(bounds, "continuous"))
-    try:
-        columns, cost, guarantee = calibrate(table, make(bounds, unit=unit, mu=mu))
-    except PrivacyError:
-        return
-    assert guarantee.mu <= mu
-    with mpmath.workdps(40):
-        shares = widths(columns)
-        row = mpmath.sqrt(sum(share * share for share in shares))
-        assert (max(shares) if unit == "cell" else row) <= guarantee.mu
-        assert row**2 / 2 <= mpmath.mpf(cost.mu["row"]) ** 2 / 2
-        assert max(shares) <= cost.mu["cell"]
-
-
 def test_what_is_public_is_said() -> None:
     """The number of rows is public, and so is which belong together, or lack a value where these are dropped."""
     entry = {"a": {"bounds": [0, 1], "missing": "drop"}}

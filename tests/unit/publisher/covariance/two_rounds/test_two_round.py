@@ -23,7 +23,6 @@ from dp_publish.covariance.two_rounds.margins import (
     Described,
     MarginCounts,
     RawColumn,
-    counts_of,
     describe_columns,
     empty_margins,
     places_of_whole,
@@ -177,17 +176,6 @@ def counts(rows: Any) -> MarginCounts:
     counted = MarginCounts(COLUMNS, cells())
     counted.add(np.array(rows, dtype=float))
     return counted
-
-
-def test_a_replaced_row_moves_all_counts_by_the_root_of_two_cells_a_column() -> None:
-    """Over all pairs of rows the largest distance is sqrt(2 p), p raw columns: what the noise is for, and attained."""
-    rest = [ALL_ROWS[place] for place in (0, 50, 100, 179)]
-    flat = np.array([counts([*rest, last]).flat for last in ALL_ROWS])
-    moved = np.sqrt(((flat[:, None] - flat[None]) ** 2).sum(axis=2))
-    step = counts_of(COLUMNS, MU)
-    assert moved.max() == step.sensitivity == math.sqrt(2 * len(COLUMNS))
-    assert step.moved(flat[0], flat[moved[0].argmax()]) == moved[0].max()
-    assert step.sigma == pytest.approx(step.sensitivity / MU)
 
 
 def test_every_row_is_in_one_cell_of_every_column() -> None:
