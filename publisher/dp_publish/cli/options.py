@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.cli.console import ALWAYS, BundlePath, Condition, Where, option
+from dp_bundle.cli.console import ALWAYS, BundlePath, Condition, Where, With, option
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.trust.keys import DEFAULT_KEY
 from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
@@ -130,8 +130,14 @@ def policy_options(command: F) -> F:
             option(
                 "--unit",
                 applies=ALWAYS,
-                type=click.Choice(("cell", "row")),
-                help="What is protected: one cell, or one whole row.",
+                metavar="UNIT",
+                help="What is protected: one cell, one whole row, or all rows with the same value in a COLUMN.",
+            ),
+            option(
+                "--max-rows",
+                applies=[With("unit")],
+                type=int,
+                help="How many rows are published of one value of the unit's column, at most.",
             ),
         ],
         command,

@@ -33,6 +33,7 @@ from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease
 from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_by_outlook
 from dp_publish.forecast.strengths import forecast_each
+from dp_publish.forecast.whose_rows import ask_whose
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
@@ -199,6 +200,8 @@ class Desk:
         if self.opened.problem:
             self._object_to(answer, self.opened.problem)
             return answer
+        if question := ask_whose(policy, self.opened.repeated):
+            answer.object("privacy-unit", capital(question))
         prepared = self._prepare(answer, policy)
         if prepared is not None:
             self._judge(answer, prepared, insists=bool(fields.get("anyway")))

@@ -34,7 +34,7 @@ Place = tuple[str, ...]
 def new_policy(source: str, name: str) -> str:
     """Return the text of a policy that leaves everything to dp-publish."""
     quoted, called = (tomlkit.item(text).as_string() for text in (source, name))
-    sections = f'[dataset]\nname = {called}\n\n[privacy]\nunit = "row"\nmu = 1.0\n'
+    sections = f"[dataset]\nname = {called}\n\n[privacy]\nmu = 1.0\n"
     return f"# What dp-publish may do with {quoted}.\n\n{sections}"
 
 
@@ -58,7 +58,7 @@ def shown_fields(text: str, columns: Sequence[str]) -> dict[str, str]:
     fields = {field: _spell(_at(document, place)) for field, place in _entries(columns)}
 
     privacy = document.get("privacy", {})
-    unit, budget = privacy.get("unit", "row"), privacy.get("budget_mu")
+    unit, budget = privacy.get("unit", ""), privacy.get("budget_mu")
     entity = unit if isinstance(unit, dict) else {}
     fields |= {
         "privacy-unit": "entity" if entity else unit,
@@ -87,7 +87,7 @@ def _at(document: Any, place: Place) -> Any:
 def _account(fields: Fields) -> str:
     """Return the unit of privacy as a budget names it."""
     unit = fields["privacy-unit"]
-    return f"entity:{fields['privacy-entity']}" if unit == "entity" else unit
+    return f"entity:{fields['privacy-entity']}" if unit == "entity" else unit or "row"
 
 
 class _Form:

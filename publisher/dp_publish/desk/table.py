@@ -3,7 +3,6 @@
 What is told of values here is for the publisher's own eyes: nothing of it enters a policy or a release by itself.
 """
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,15 +15,12 @@ from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
 from dp_publish.data.typed import decoded, is_text
 from dp_publish.discovery.looks import NUMBERS, Look, as_they_look
+from dp_publish.forecast.whose_rows import find_repeated
 
 _CELLS = 2**19  # that are looked at
 _MOST_ROWS = 5_000
 _ENOUGH = 20  # rows, to tell anything by
 _SAME = 0.99
-_MANY = 0.1  # different words, of all: more than most columns of words have, and fewer than one in every row
-_PERSON = re.compile(
-    r"(?i)person|patient|subject|customer|client|user|household|member|student|employee|(?:^|[_\W])id$"
-)
 _NEVER = {  # what is said of columns that are not read
     ColumnType.NESTED: "lists or structures, which are never published as they are",
     ColumnType.OTHER: "of a type that is never published as it is",
@@ -89,14 +85,11 @@ def open_for_desk(data: Source, dialect: Dialect) -> Opened:
         return replace(opened, unread=error)
     if batch is None:
         return opened
-    repeated = {}
     for name in readable:
         what, values = _values_of(table, name, batch.column(name))
         kept = pc.drop_null(values)
         seems[name] = _describe(what, kept, batch.num_rows)
-        if people := _count_people(name, kept):
-            repeated[name] = people
-    return replace(opened, repeated=repeated, n_seen=batch.num_rows)
+    return replace(opened, repeated=find_repeated(table, readable), n_seen=batch.num_rows)
 
 
 def _describe(what: str, kept: pa.Array, n_rows: int) -> str:
@@ -105,13 +98,6 @@ def _describe(what: str, kept: pa.Array, n_rows: int) -> str:
     empty = 100 * (n_rows - len(kept)) / n_rows
     parts = [f"{what}{values}", _describe_telling(kept), f"{empty:.2g} % without a value" if empty else ""]
     return "; ".join(filter(None, parts))
-
-
-def _count_people(name: str, kept: pa.Array) -> int:
-    """Return how many different ones there are in a column that may say whose a row is; 0 if it does not look so."""
-    different = len(pc.unique(kept))
-    many = is_text(kept.type) and different > _MANY * len(kept)
-    return different if len(kept) >= _ENOUGH and different < _SAME * len(kept) and (many or _PERSON.search(name)) else 0
 
 
 def _describe_telling(kept: pa.Array) -> str:

@@ -43,6 +43,7 @@ from dp_publish.forecast.outlook import Outlook, describe_links, drowns, forecas
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease, plan_release
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
+from dp_publish.forecast.whose_rows import ask_whose, find_repeated, point_out_people
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
     Glance,
@@ -299,6 +300,8 @@ def check_in_advance(
     named = quote_header(table, resolved if is_open else policy, names, sure=not is_open)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
+    if question := _ask_whose(table, policy, resolved):
+        raise PolicyError(question, "privacy.unit")
     if is_open:
         _check_open(prepared, anyway=anyway, tell=tell)
         return
@@ -369,6 +372,13 @@ def raise_all(reasons: Sequence[DpGraphError]) -> None:
         raise kind("; ".join(f"({place}) {reason}" for place, reason in enumerate(reasons, 1)))
 
 
+def _ask_whose(table: Table, policy: Policy, resolved: Policy) -> str:
+    """Return the question whose rows they are that a policy as it was written leaves open, if they are several's."""
+    if "unit" in policy.privacy.model_fields_set:
+        return ""
+    return ask_whose(policy, find_repeated(table, raw_names(table.types, resolved.sources)))
+
+
 def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]) -> None:
     """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
@@ -385,7 +395,10 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
     remarks = [*filter(None, [plan.table.remark])]
     if not looked:
-        return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
+        people = point_out_people(plan.policy, raw_names(plan.table.types, plan.policy.sources))
+        return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources)), *people]
+    question = _ask_whose(plan.table, plan.policy, plan.policy)
+    remarks += [f"a release would be refused: {question}"] if question else []
     found = plan.policy.sought
     if found is not None:
         odd = point_out_oddities(plan.table, found.names)

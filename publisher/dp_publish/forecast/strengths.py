@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
-from dp_bundle.base.quoting import MARGIN, round_up
+from dp_bundle.base.quoting import MARGIN, percent_at_most, round_up
+from dp_bundle.privacy.normal import normal_tail
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.registry import mechanism_named
@@ -88,6 +89,11 @@ def printed_epsilon(epsilon: float) -> str:
     if _WHOLE_FROM <= epsilon < _WHOLE_TO:
         return f"{math.ceil(epsilon * MARGIN):,}"
     return round_up(epsilon, 3)
+
+
+def describe_worth(mu: float) -> str:
+    """Return what a strength is worth to somebody who has to guess one of two, each as likely as the other."""
+    return f"a guess at one of two is right in {percent_at_most(1 - normal_tail(mu / 2))} of cases, in place of 50 %"
 
 
 def round_down(value: float) -> str:

@@ -26,6 +26,22 @@ _IDENTIFIER = re.compile(
     r"|(?i:(?:patient|person|customer|client|member|participant|respondent|subject|employee|student|user|account|case)"
     r"[_\-. ]?(?:no|nr|number)\.?)"
 )
+_PERSON = re.compile(  # people and households in several languages, with or without a word for a number
+    r"(?i)(?:(?:id|no|nr|num|number|numero|número|numéro|code)[\W_]*(?:d[eu]|del|der|di|do|van)?[\W_]*)?"
+    r"(?:pers(?:on)?|people|patient|pat|pt|subject|subj|participant|respondent|client|customer|cust|user|member|student"
+    r"|pupil|employee|worker|citizen|resident|inhabitant|household|hh|family|child|infant|mother|donor|individual|indiv"
+    r"|case|account|author|owner|driver|tenant|voter|insured|beneficiary|animal"
+    r"|person(?:en|al)?|patient(?:en|in)?|kund(?:e|en|in)?|teilnehmer(?:in)?|proband(?:in|en)?|versicherter?|versicherten"
+    r"|mitarbeiter(?:in)?|schüler(?:in)?|nutzer(?:in)?|haushalts?|familien?|mitglieds?|bürger|fall|einwohner|bewohner"
+    r"|personne|patiente|cliente|usager|assuré|élève|ménage|foyer|famille|individu|sujet|adhérent|salarié|enquêté"
+    r"|persona|pessoa|paciente|paziente|usuario|usuário|utente|alumno|aluno|alunno|hogar|familia|famiglia|sujeto"
+    r"|soggetto|participante|partecipante|individuo|ciudadano|cidadão|cittadino|encuestado|empleado|hogares"
+    r"|persoon|patiënt|klant|deelnemer|gebruiker|huishouden|gezin|leerling|medewerker|kund|deltagare|deltager|deltaker"
+    r"|bruker|bruger|hushåll|husstand|elev|henkilö|potilas|asiakas|osoba|pacjent|klient|uczestnik|pacient|pacijent"
+    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자|pid|uid|ssn|mrn|nhs"
+    r"|e?-?mail|login|username|pseudonym|kennung|identifi(?:er|ant|cador|cativo)|matricula|matrícula|dni|nif|cpf|iban)"
+    r"(?:e?s)?[\W_]*(?:id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|号|番号|번호)?[\W_]*"
+)
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _CELLS = 2**20
 _LONG_CODE = re.compile(r"-?(?:99+|9+\.9+|88+|77+)")
@@ -116,6 +132,11 @@ def _find_padded(table: Table, kinds: Iterable[str], rows: int) -> tuple[str, ..
 def named_like_an_identifier(name: str) -> bool:
     """Return True for names that suggest identifiers of rows: id, patient_id, customerId, uuid and the like."""
     return _IDENTIFIER.fullmatch(name.strip()) is not None
+
+
+def named_like_a_person(name: str) -> bool:
+    """Return True for names of what people are called by, in several languages: person, Kundennr, id_cliente."""
+    return _PERSON.fullmatch(name.strip()) is not None
 
 
 def point_out_names(names: Iterable[str]) -> list[str]:

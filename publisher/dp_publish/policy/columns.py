@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT, LEAVE_OUT, Phrase
+from dp_bundle.base.wording import LEAVE_IT_OUT, LEAVE_OUT, Phrase
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
@@ -172,7 +172,7 @@ def _require_entity(table: Table, policy: Policy) -> None:
     name = policy.privacy.entity.entity if policy.privacy.entity else None
     if name is not None and name not in table.types:
         raise PolicyError(
-            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name{IN_POLICY}",
+            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name",
             "privacy.unit.entity",
         )
 

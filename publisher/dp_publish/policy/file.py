@@ -137,6 +137,7 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     elif "scale" in options and privacy.get("release") == "rows":
         replaced |= {"release"}
     if "unit" in options:
+        options["unit"] = _unit_of(options["unit"], options.pop("max_rows", None))
         document = _over(document, _without_entity(document, privacy.get("unit")))
     header = {"header": options.pop("header")} if "header" in options else {}
     table = document.get("table", {})
@@ -153,6 +154,21 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
             raise PolicyError(mistake) from error
         where = f"{where} with this command's options" if (options or header) and document else where
         raise PolicyError(f"the policy {where}, at {mistake}") from error
+
+
+def _unit_of(unit: str, max_rows: int | None) -> str | dict[str, Any]:
+    """Return the unit of privacy that was typed: a word, or a column, of whose values each has so many rows at most."""
+    if unit in ("cell", "row"):
+        if max_rows is not None:
+            raise PolicyError(f"--max-rows is for --unit COLUMN, not {unit}", "privacy.unit")
+        return unit
+    if max_rows is None:
+        raise PolicyError(
+            f"--unit {unit} needs --max-rows, such as 3 for three yearly visits: how many rows of one {unit!r} are "
+            "published at most; say it by how the table came about, and not by counting",
+            "privacy.unit.max_rows",
+        )
+    return {"entity": unit, "max_rows": max_rows}
 
 
 def _over(below: Any, own: Any) -> Any:

@@ -17,7 +17,7 @@ from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.dialect import Layout
 from dp_publish.data.foreign import Described
 from dp_publish.data.kinds import KINDS, ColumnType
-from dp_publish.policy.column_survey import named_like_an_identifier
+from dp_publish.policy.column_survey import named_like_a_person, named_like_an_identifier
 from dp_publish.policy.model import DatasetPolicy
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
@@ -85,6 +85,7 @@ def policy_template(
         texts=texts,
         booleans=booleans,
         listed=listed,
+        asks_whose=any(named_like_a_person(name) or named_like_an_identifier(name) for name in types),
     )
     return said.rstrip("\n") + "\n"
 

@@ -32,10 +32,11 @@ def test_letters_of_another_encoding_are_objected_to_before_anything_is_paid(
     assert [*answer.objections] == ["table-encoding"]
     assert "'town'" in answer.objections["table-encoding"][0]
     assert not answer.can_publish
-    assert asked(desk, column__3__drop="yes").can_publish  # where nobody reads it
+    assert asked(desk, column__3__drop="yes", privacy__unit="row").can_publish  # where nobody reads it
 
     answer = asked(desk, table__encoding="cp1252")
-    assert answer.can_publish
+    assert [*answer.objections] == ["privacy-unit"]  # who a person is
+    assert asked(desk, table__encoding="cp1252", privacy__unit="row").can_publish
     assert 'encoding = "cp1252"' in answer.text
     assert desk.opened.seems["town"] == "words, 2 different: Basel, Lörrach"
     assert desk.opened.seems["weight"].startswith("numbers, from ")
@@ -52,7 +53,7 @@ def test_a_file_without_names_is_opened_and_the_first_line_is_asked_for(tmp_path
     answer = session.answer({})
     assert [*answer.objections] == ["table-header"]
     assert (answer.can_publish, session.desk.columns) == (False, [])
-    answer = session.answer({"table-header": "none"})
+    answer = session.answer({"table-header": "none", "privacy-unit": "row"})
     assert answer.can_publish
     assert (session.desk.columns[3], session.desk.opened.n_rows) == ("column_4", 1500)
     session.close()

@@ -1,0 +1,115 @@
+"""Who a person is: columns that may say whose a row is, and the question that is asked where their values repeat.
+
+The first rows show whether they do, which decides what the publisher is asked, and nothing that is published: the
+answer is hers, and so is the unit of privacy that follows from it. Columns that are left out count, too.
+"""
+
+import shlex
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_bundle.base.quoting import listed
+from dp_bundle.base.wording import Phrase, typed
+from dp_publish.data.kinds import AS_IT_IS, ColumnType
+from dp_publish.data.table import Table
+from dp_publish.data.typed import Cells, decoded, is_text
+from dp_publish.discovery.looks import Look, as_they_look
+from dp_publish.forecast.strengths import describe_worth
+from dp_publish.policy.column_survey import named_like_a_person, named_like_an_identifier
+from dp_publish.policy.model import Policy
+
+_ROWS, _LEAST_ROWS = 10_000, 20
+_CELLS = 2**20
+_NEVER = (ColumnType.NESTED, ColumnType.OTHER)
+_LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
+_MANY, _SAME = 0.1, 0.99  # different words, of all: more than categories have, and fewer than one in every row
+_CODE = r"^\S*\d\S*$"
+_TOGETHER = 10  # rows of one person, for which it is said what remains of the protection
+_BY_COLUMN = Phrase("--unit {} --max-rows K", "“Several rows may be one person’s”")
+_ANSWER = typed("--unit")
+_BY_ROW = Phrase("--unit row", "“One row is one person”")
+
+
+def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
+    """Return the columns that may say whose a row is and repeat in the first rows, with how many values they have.
+
+    They are told by their names, or by codes or numbers that recur as those of persons do: different ones in more than
+    a tenth of the rows, or each in equally many rows that follow one another.
+
+    Parameters
+    ----------
+    table : Table
+        It may be one whose columns are published as others already.
+    names : collection of str
+        Of its columns, as they are stored.
+    """
+    asked = [name for name in names if table.types.get(name) not in _NEVER and name not in table.partitions]
+    rows = min(_ROWS, max(_LEAST_ROWS, _CELLS // max(len(asked), 1)))
+    stored = replace(table, cells=Cells(table.cells.written))
+    batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
+    if batch is None or batch.num_rows < _LEAST_ROWS:
+        return {}
+    found = {}
+    for name, cells in zip(asked, batch.columns, strict=True):
+        kept = _without_gaps(cells)
+        different = len(pc.unique(kept))
+        is_named = named_like_a_person(name) or named_like_an_identifier(name)
+        if len(kept) < _LEAST_ROWS or different == len(kept):
+            continue
+        if different >= _LEAST_NAMED if is_named else _recur(kept, table):
+            found[name] = different
+    return found
+
+
+def _without_gaps(cells: pa.Array) -> pa.Array:
+    kept = decoded(cells).drop_null()
+    return kept.filter(pc.not_equal(kept, "")) if is_text(kept.type) else kept
+
+
+def _recur(kept: pa.Array, table: Table) -> bool:
+    """Return whether values recur as identifiers of persons do, whatever their column is called."""
+    if not (is_text(kept.type) or pa.types.is_integer(kept.type)):
+        return False
+    counts = pc.value_counts(kept).field("counts").to_pylist()
+    if len(counts) < _LEAST_ALIKE:
+        return False
+    n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
+    look = as_they_look(kept.cast(pa.string()), table.cells.written)[0]
+    if look in (Look.WHOLE, Look.CODE):
+        return bool(n_runs == len(counts) and min(counts[:-1]) == max(counts) > 1)  # the last one may go on
+    codes: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), _CODE)).as_py()
+    return look is Look.WORD and codes > _SAME and _MANY < len(counts) / len(kept) < _SAME
+
+
+def ask_whose(policy: Policy, repeated: Collection[str]) -> str:
+    """Return the question who a person is, with its answers; none if the policy has one or nothing repeats.
+
+    Parameters
+    ----------
+    policy : Policy
+        As it was written.
+    repeated : collection of str
+        The columns that `find_repeated` found.
+    """
+    if not repeated or "unit" in policy.privacy.model_fields_set:
+        return ""
+    mu = policy.privacy.mu
+    left = "" if mu is None else f" at mu = {_TOGETHER * mu:g} alone, where {describe_worth(_TOGETHER * mu)}"
+    by_column = str(_BY_COLUMN).format(shlex.quote(next(iter(repeated))))
+    return (
+        f"who is a person in this table? Values of {listed([*repeated])} repeat, so that several rows may be one "
+        f"person's. {by_column} protects all rows of one together, and leaves out those beyond K: choose K by how the "
+        f"table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by itself: {_TOGETHER} rows "
+        f"of one person are then protected together{left or ' less'}"
+    )
+
+
+def point_out_people(policy: Policy, names: Iterable[str]) -> list[str]:
+    """Return a sentence on the names of people among those of columns, unless the policy says who a person is."""
+    people = [name for name in names if named_like_a_person(name)]
+    if not people or "unit" in policy.privacy.model_fields_set:
+        return []
+    return [f"{listed(people)} may say whose a row is: if values repeat, publishing asks who a person is{_ANSWER}"]
