@@ -11,8 +11,9 @@ A line has the columns that noise drowned, the root mean square error of correla
 noisy rows, of values and of scores by themselves; the share of 95 % intervals of links (clean |partial correlation| of
 .1 and more) that hold, of a table drawn from this one with as many rows; the share of significant wrong signs; F1 of
 the edges that are shown first against clean |partial correlations| above .1; the share of all edges whose clean one is
-below .03; the error of the drawn table over what was forecast; and the largest Kolmogorov distance of a histogram,
-with the share of intervals of quantiles that hold.
+below .03; the error of the drawn table over what was forecast; the largest Kolmogorov distance of a histogram, with the
+share of intervals of quantiles that hold; and the share of columns of synthetic rows that have an impossible value:
+negative, a fraction or a third value where the table has none.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from dp_bundle import Bundle, DpGraphError, open_bundle
 from dp_bundle.data.margin_summary import QUANTILES, summarize_margin
 from dp_bundle.data.margins import Scores, middle_scores
 from dp_bundle.manifest.columns import Column
+from dp_bundle.synthetic.files import write_synthetic
 from dp_learn import learn_graph
 from dp_learn.output.reader import correlations
 from dp_publish.cli.main import cli
@@ -59,6 +61,7 @@ MEASURES = [
     "forecast",
     "kolmogorov",
     "quantiles",
+    "impossible",
 ]
 BY_RANKS = "--ranks" in sys.argv
 LINK, NONE = 0.1, 0.03  # of clean partial correlations
@@ -215,6 +218,19 @@ def judge_histograms(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
     return {"kolmogorov": max(distances, default=np.nan), "quantiles": float(np.mean(held)) if held else np.nan}
 
 
+def judge_synthetic(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
+    """Return the share of columns of synthetic rows with a value that the table's column cannot have."""
+    path = Path(bundle.path).with_name("s.csv")
+    write_synthetic(bundle, path, 5000, 1)
+    rows, bad = pd.read_csv(path), list[bool]()
+    for name in rows.columns.intersection(table.columns):
+        found, true = (pd.to_numeric(each[name], errors="coerce").dropna() for each in (rows, table))
+        below = bool(true.min() >= 0 > found.min())
+        fractions = bool((true % 1 == 0).all() and (found % 1 != 0).any())
+        bad.append(below or fractions or (true.nunique() == 2 and not found.isin(true.unique()).all()))
+    return {"impossible": float(np.mean(bad))}
+
+
 def main() -> None:
     """Print a line for each table and strength."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -252,6 +268,7 @@ def _draw(table: pd.DataFrame, mu: float, seed: int) -> dict[str, float]:
                 **measure(bundle, table),
                 **judge_histograms(bundle, table),
                 **judge_graph(bundle, table),
+                **judge_synthetic(bundle, table),
             }
     except DpGraphError as error:
         print(f"  {error}"[:160], flush=True)

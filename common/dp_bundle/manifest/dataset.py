@@ -1,7 +1,8 @@
 """The publisher's description of her data, which alone may hold fields that a reader does not know.
 
-Nothing is computed from it but the dataset's name and the descriptions in the bundle, so that a field there is safe to
-ignore: it changes neither what is guaranteed nor what a number means. Everywhere else an unknown field is refused.
+Nothing is computed from it but the dataset's name, the descriptions in the bundle and where synthetic numbers end, so
+that a field there is safe to ignore: it changes neither what is guaranteed nor what a number means. Everywhere else an
+unknown field is refused.
 
 Further fields of a dataset that portals ask for: creators, keywords, coverage, related works, the software.
 
@@ -64,6 +65,7 @@ Relation = Literal[
 ]
 DOI = re.compile(r"10\.[0-9]{4,9}/[!-~]+")
 WEB = re.compile(r"https?://[^\s<>\"{}|\\^`]+")
+WHOLE, POSITIVE = "whole_numbers", "not_negative"  # further fields: columns with no other numbers, as was found
 _DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
 _MOST_ENTRIES = 100  # entries of a list
 

@@ -28,6 +28,7 @@ from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.margins import Floats, Margin, shares_of
 from dp_bundle.files.new_files import require_folder, whole_file
 from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_bundle.portals.learned import Spread, require_reader
@@ -47,7 +48,8 @@ ENDINGS = (".parquet", ".csv")
 _KEPT = ["the distribution of each column by itself", "how strongly columns go together, two at a time"]
 _NORMAL = (
     "the mean and the standard deviation of each column, as far as its bounds allow, and the shares of levels; numbers "
-    "have a normal distribution that is clipped to the bounds, as the release has no histograms"
+    "have a normal distribution that is clipped to the bounds, or at zero if the release says that none seems to be "
+    "below, as it has no histograms"
 )
 _LOST = [
     "everything else: links that bend or come and go, what three columns do together, subgroups and rare combinations",
@@ -58,6 +60,7 @@ _SEED = "The seed is no secret: everything here follows from the release, which 
 _NUMBERS = 2**21  # of variables at once
 _MOST_ROWS = 2**16
 _LEAST_PART = 1e-3  # of a number's variance
+_TWO_VALUES = 1.5  # times the least variance that whole numbers from 0 can have, which zeros and ones have
 _STANDS_OUT = 3.0  # standard deviations of a count of gaps
 
 
@@ -409,9 +412,19 @@ class _Described:
             mean = (mean - gap_share * fill) / (1.0 - gap_share)
             variance = deviation**2 / (1.0 - gap_share) - gap_share * (mean - fill) ** 2
             deviation = max(variance, _LEAST_PART * deviation**2) ** 0.5
-        is_whole = column.kind == "integer" or (self.source is not None and self.source.is_whole)
+        is_whole = column.kind == "integer" or self._is_listed(WHOLE)
+        is_whole = is_whole or (self.source is not None and self.source.is_whole)
+        if column.bounds is None and self._is_listed(POSITIVE):
+            low = 0.0
+            if is_whole and deviation**2 < _TWO_VALUES * mean * (1.0 - mean):
+                high = 1.0
         body = Normal(mean, deviation, (low, high), is_whole=is_whole)
         return self._numbers(body, gap_share, gap_variable)
+
+    def _is_listed(self, field: str) -> bool:
+        """Return whether a further field of the dataset, which may hold anything, is a list with this column."""
+        listed = self.release.dataset.further.get(field)
+        return isinstance(listed, list) and self.first.name in listed
 
     def _numbers(
         self, body: Histogram | Normal, gap_share: float = 0.0, gap_variable: int | None = None

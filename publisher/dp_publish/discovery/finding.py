@@ -331,8 +331,8 @@ def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPo
     if look is Look.TRUTH:
         said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:
-        fractions, sigma = column.sum(FRACTIONS)
-        said["kind"] = "integer" if fractions <= _CLEAR * sigma else "continuous"
+        counts = (column.sum(looks) for looks in (FRACTIONS, *((look,) for look in FRACTIONS)))
+        said["kind"] = "continuous" if any(number > _CLEAR * sigma for number, sigma in counts) else "integer"
     elif look is not None:
         said |= {"kind": "time" if look is Look.TIME else "date", "format": FORMATS.get(look)}
     elif kind := stored_kind(table.types[name]):

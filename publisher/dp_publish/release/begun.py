@@ -13,7 +13,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
@@ -46,7 +46,8 @@ class Contents:
     """What the manifest says of the data members of a bundle, and what its publisher is told of them.
 
     `report`, and it alone, tells of private values. `remark` says what was chosen for her, and why; it holds nothing
-    private. `sources` and `left_out` are those that were found privately, and take the place of declared ones.
+    private. `sources` and `left_out` are those that were found privately, and take the place of declared ones. `ends`
+    are further fields of the dataset.
     """
 
     n_rows: int
@@ -58,6 +59,7 @@ class Contents:
     sources: tuple[Source, ...] | None = None
     discovery: Discovery | None = None
     left_out: tuple[str, ...] | None = None
+    ends: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 class Part(NamedTuple):

@@ -30,6 +30,7 @@ from dp_bundle.data.margins import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column, Scores, Standard
+from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -103,7 +104,8 @@ class CovarianceMaker:
         columns = state_columns(self._columns, noisy)
         if noisy.earlier is not None:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
-        contents = Contents(n_rows, columns, guarantee, report, mechanism.reason, second_moments=stated)
+        ends = natural_ends(self._policy, columns, noisy)
+        contents = Contents(n_rows, columns, guarantee, report, mechanism.reason, second_moments=stated, ends=ends)
         return contents, self._write(noisy, making)
 
     def _pass(
@@ -193,6 +195,18 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
             said["transform"] = Scores(name="scores")
         stated.append(column.model_copy(update=said))
     return tuple(stated)
+
+
+def natural_ends(policy: Policy, columns: Sequence[Column], released: NoisyMoments) -> dict[str, list[str]]:
+    """Return what is public of where numbers end, by field of the manifest's dataset; histograms tell it themselves."""
+    earlier = released.earlier
+    if earlier is not None and earlier.described is not None:
+        return {}
+    found = {
+        WHOLE: [column.name for column in columns if policy.column(column.name).kind == "integer"],
+        POSITIVE: [columns[index].name for index in earlier.positive] if earlier is not None else [],
+    }
+    return {field: names for field, names in found.items() if names}
 
 
 def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:

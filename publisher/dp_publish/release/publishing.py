@@ -290,7 +290,7 @@ def _make(order: Order, maker: Maker, begun: Begun, reservation: Reservation, fi
         making = Making(order.keystream or SecureKeystream(), unnamed_file, drawn, begun, order.progress)
         contents, parts = maker.make(making)
         release = Release(
-            dataset=order.policy.dataset.published(),
+            dataset=order.policy.dataset.published().model_copy(update=contents.ends),
             lineage=reservation.lineage,
             kind="covariance" if order.policy.privacy.is_moments else "rows",
             discovery=contents.discovery,

@@ -114,6 +114,8 @@ class FirstRound:
         The mu of everything that was chosen privately, for the unit of privacy.
     described : Described or None
         The noisy histograms, if there are any, and what they make of the columns.
+    positive : tuple of int
+        The places of the columns that were found to have no number below zero, or so it seems.
     """
 
     moments: NoisyMoments
@@ -125,6 +127,7 @@ class FirstRound:
     declared: tuple[bool, ...]
     choices_mu: float
     described: Described | None = field(default=None, repr=False)
+    positive: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

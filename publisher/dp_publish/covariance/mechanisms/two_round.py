@@ -248,7 +248,7 @@ class TwoRound(Mechanism):
         shares = self.shares(n_rows)
         witness.drawing()
         places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
-        centers, scales = counts.find(places, shares.place, shares.range, play)
+        centers, scales, positive = counts.find(places, shares.place, shares.range, play)
         p, described, clips = len(scales), None, np.full(len(scales), least)
         low, high = np.array([(place.low, place.high) for place in places]).T
         if self.has_margins(n_rows):
@@ -293,6 +293,7 @@ class TwoRound(Mechanism):
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
             described=described,
+            positive=positive,
         )
         return replace(second, earlier=earlier)
 

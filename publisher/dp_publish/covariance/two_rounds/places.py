@@ -35,6 +35,8 @@ _STAND_OUT_TOGETHER = 3.5  # of the counts of next sizes, weighted as values of 
 _SPREAD = np.array([0.1, 0.2, 0.4, 0.3])  # up to its largest
 _WIDE = 1e9  # of bounds: a scale within them would be at least 2^-14 of that, so that they are as good as none
 _FINER = 8  # cells, where they are those of all numbers
+_BELOW = 0.3  # of the values above zero: what those below are taken to be, if there are any
+_LOG_ODDS = math.log(10.0)  # of none
 _HALF = 0.5  # of the distance of two integers
 
 
@@ -124,12 +126,14 @@ class PlaceCounts:
 
     def find(
         self, places: Sequence[Place], mu_each: float, mu_range: float, play: Play
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[int, ...]]:
         """Return the centers and the scales of all columns, of which more may be known by now.
 
-        Every choice of one costs a row `mu_each`, and to find where a column without bounds is, `mu_range`.
+        The third are the places of those that seem to have no number below zero. Every choice of one costs a row
+        `mu_each`, and to find where a column without bounds is, `mu_range`.
         """
-        ranges = self._find_ranges(mu_range, play)
+        sizes = self._count_sizes(mu_range, play)
+        ranges = {index: _range_of(*told, self._grids[index]) for index, told in sizes.items()}
         mechanism = ExponentialMechanism(mu_each)
         centers = np.array([place.center or 0.0 for place in places])
         scales = np.array([place.scale or 1.0 for place in places])
@@ -144,7 +148,8 @@ class PlaceCounts:
                 counts, grid, mechanism, choose, floor=place.floor, within=ranges.get(index)
             )
         low, high = np.array([(place.low, place.high) for place in places]).T
-        return np.clip(centers, low, high), scales
+        positive = (index for index, told in sizes.items() if _seems_positive(*told, is_whole=places[index].floor > 0))
+        return np.clip(centers, low, high), scales, tuple(positive)
 
     def count_beyond(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[int]:
         """Return how many values of each column are beyond two ends that were found for it, to the nearest cell."""
@@ -154,14 +159,13 @@ class PlaceCounts:
             numbers.append(int(counts.sum() - count_within(counts, grid, middle, half)[0]))
         return numbers
 
-    def _find_ranges(self, mu_range: float, play: Play) -> dict[int, Range]:
-        """Return where most values are, of the columns of which nothing is public, by noisy counts of their sizes."""
-        found: dict[int, Range] = {}
-        for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
+    def _count_sizes(self, mu_range: float, play: Play) -> dict[int, tuple[NDArray[np.int64], float]]:
+        """Return noisy counts of the sizes of values, and their noise, of the columns of which nothing is public."""
+        found: dict[int, tuple[NDArray[np.int64], float]] = {}
+        for index, (place, counts) in enumerate(zip(self._places, self._counts, strict=True)):
             if place.is_searched_everywhere:
                 step = NoisyCounts(f"sizes of column {index + 1}", mu_range)
-                noisy = play(step, counts.reshape(_SIZES, -1).sum(axis=1))
-                found[index] = _range_of(noisy, step.sigma, grid)
+                found[index] = play(step, counts.reshape(_SIZES, -1).sum(axis=1)), step.sigma
         return found
 
 
@@ -199,6 +203,20 @@ def _range_of(noisy: NDArray[np.int64], sigma: float, grid: Cells) -> Range:
     near = min(min(abs(grid.position(size * each)), abs(grid.position((size + 1) * each))) for size in others.tolist())
     low, high = grid.position(int(sizes[0]) * each), grid.position((int(sizes[-1]) + 1) * each)
     return Range(first, end, max(high, 0.0) - min(low, 0.0), near if has_zeros else 0.0)
+
+
+def _seems_positive(noisy: NDArray[np.int64], sigma: float, *, is_whole: bool) -> bool:
+    """Return True unless the values below zero look ten times as much like three tenths of those above as like none.
+
+    Those above have to stand out, or zeros, but for whole numbers, which are mostly counts and codes.
+    """
+    middle, noise = _SIZES // 2, sigma * float(np.linalg.norm(_SPREAD))
+    above, below = (np.correlate(each, _SPREAD, "valid") for each in (noisy[middle + 1 :], noisy[middle - 2 :: -1]))
+    own = int(above.argmax())
+    if not is_whole and above[own] <= _STAND_OUT_TOGETHER * noise and noisy[middle] <= _STANDS_OUT * sigma:
+        return False
+    if_any = _BELOW * max(float(above[own]), noise)
+    return bool(below[own] < 0.5 * if_any + _LOG_ODDS * noise**2 / if_any)
 
 
 def _sizes_together(noisy: NDArray[np.int64], least: float) -> NDArray[np.int64]:

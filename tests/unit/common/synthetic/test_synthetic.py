@@ -19,6 +19,7 @@ from dp_bundle.synthetic.columns import before_clipping
 from dp_bundle.synthetic.files import copula_of, describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import publish
+from dp_publish.sampling.keystream import insecure_keystream
 
 N = 6000
 LEVELS = {
@@ -198,6 +199,27 @@ def test_noisy_rows_give_rows_without_noise(tmp_path: Path, key: Ed25519PrivateK
     assert "without far, which noise drowns" in describe_kept(document)
     assert rows["a"].std() == pytest.approx(1.0, abs=0.08)
     assert np.corrcoef(rows.T)[0, 1] == pytest.approx(np.sqrt(0.5), abs=0.05)
+
+
+def test_few_rows_keep_natural_ends(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Without bounds and histograms, counts stay counts, 0 and 1 are two values, and others have both signs."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"visits": rng.poisson(1.5, 400), "paid": rng.lognormal(0, 1, 400), "owns": rng.random(400) < 0.3}
+    )
+    table = table.astype({"owns": int}).assign(change=rng.normal(0.1, 1, 400))
+    policy = make_policy(
+        {}, {"visits": {"kind": "integer"}, "owns": {"kind": "integer"}}, mu=0.99, release="covariance"
+    )
+    publish(table, policy, out=tmp_path / "t.tar", key=key, keystream=insecure_keystream(1))
+    with opened(tmp_path / "t.tar") as bundle:
+        assert bundle.release.margins is None
+        write_synthetic(bundle, tmp_path / "s.csv", 5000, 1)
+    rows = pd.read_csv(tmp_path / "s.csv")
+    assert (rows.dtypes == table.dtypes).all()
+    assert rows[["visits", "paid"]].min().min() >= 0
+    assert set(rows["owns"]) == {0, 1}
+    assert (rows["change"] < 0).mean() == pytest.approx(0.46, abs=0.15)
 
 
 def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
