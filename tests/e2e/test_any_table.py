@@ -77,7 +77,7 @@ def test_the_first_command_helps(name: str, tmp_path: Path, command: Run, monkey
     monkeypatch.chdir(tmp_path)
     write, said = TABLES[name]
     write(tmp_path / name)
-    done = command("dp-publish", name)
+    done = command("dp-publish", name, "--details")
     bundle = f"{name.split('.')[0]}.bundle.tar"
     if not said:
         assert (done.returncode, done.stdout, done.stderr.count("error:")) == (2, "", 1), done.stderr

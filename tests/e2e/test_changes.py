@@ -36,7 +36,7 @@ def unfolded(text: str) -> str:
 def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: Run) -> None:
     """Planning, publishing, verifying, inspecting and learning say once, alike, who is protected less, and how far."""
     planned = command("dp-publish", "plan", weekly.name)
-    published = command("dp-publish", weekly.name)
+    published = command("dp-publish", weekly.name, "--details")
     verified = command("dp-bundle", "verify", "weekly.bundle.tar")
     inspected = command("dp-bundle", "inspect", "weekly.bundle.tar")
     learned = command("dp-learn", "weekly.bundle.tar", "--out", "found")
@@ -50,5 +50,5 @@ def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: R
     for words in (Subject(release).description, str(worded_label(release)), str(describe_in("datacite", release, []))):
         assert words.count(SEVERAL_CELLS) == 1
     weekly.with_name("weekly.policy.toml").write_text(CELLS)
-    of_cells = command("dp-publish", weekly.name, "--anyway", "--out", "cells.tar")
+    of_cells = command("dp-publish", weekly.name, "--anyway", "--details", "--out", "cells.tar")
     assert "several cells" not in of_cells.stdout + command("dp-bundle", "verify", "cells.tar").stderr

@@ -18,6 +18,7 @@ _TOTAL = re.compile(
 )
 _RHO = re.compile(rf"rho = {N} per {UNIT}")
 _SPENT = re.compile(rf"(?:The budget is |, )mu = {_NO} per {UNIT} \(mu = {N} so far\)\.?")
+_ACCOUNT = re.compile(rf"(?m)^account: .*, mu = {N} per {UNIT} in all(?:, of a budget of {_NO})?$")
 _WEAK = re.compile(rf"This is weak: at mu = {N} it would be {N} %\.")
 _HUNDRED = re.compile(
     rf"Of 100 such guesses( with all releases)?, (?:at most {N} are right on average|all may be right); by chance "
@@ -76,7 +77,9 @@ _NEUTRAL = [
         r"assumed, as no strength was given.*$|\S+ was chosen, .*$|^\S+ was chosen.*$",
         r"  \S+: more than 60 % of the values.*$|.*more than 60 % of the values seem.*$",
         rf"The budget is (?:mu = {_NO} per \S+?(?:, )?)+\.",
-        r"licence: .*$|to learn from it: .*$|left out: .*$|^\s+\S+, (?:a page that says|by which the stock) .*$",
+        r"(?m)^account: \S+, \d+ releases?$|stronger than about \S+, on a scale",
+        r"(?:licence|to learn from it|left out|to use it|what to do now): .*$",
+        r"^\s+\S+, (?:a page that says|by which the stock) .*$",
         r"^Release \d+ of the dataset \S+ was made with random noise on [-\d]+|^Of the table it tells about .*$",
         r"Made with \"[^\"]*\"|ed25519:[0-9a-f]+|SHA-256 of the manifest: [0-9a-f]+",
         r"for your eyes only.*$",
@@ -136,7 +139,7 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
         if mu:
             yield Claim("mu", number(mu), f"all {units[0][1]}", place)
         yield Claim("excepted", number(excepted or "0"), f"all {units[0][1]}", place)
-    for unit, mu in taken(_SPENT):
+    for unit, mu in [*taken(_SPENT), *(each[::-1] for each in taken(_ACCOUNT))]:
         own = unit.strip('"')
         yield Claim("mu", number(mu), f"all {own}", place)
     for mu, share in taken(_WEAK):

@@ -22,7 +22,7 @@ from dp_bundle.portals.vocabularies import dataverse_dataset, describe_in, huggi
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
-from dp_publish.cli.messages.release import describe_receipt, receipt_document, release_in_words
+from dp_publish.cli.messages.release import describe_receipt, receipt_document, release_in_words, summarize_receipt
 from dp_publish.ledger.books import Books
 
 _WORDS = re.compile(r"\b(?:mu|rho|epsilon|delta|guess\w*|protected)\b")
@@ -33,6 +33,7 @@ def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
     """Yield the claims of one release: receipt, manifest, members of the bundle, label, and what portals are given."""
     release = receipt.release
     yield from read_text(_without_bounds(describe_receipt(receipt, policy), release), "receipt")
+    yield from read_text(summarize_receipt(receipt, policy), "ten lines")
     document = receipt_document(receipt)
     yield from _of_manifest(document["release"], "receipt of a machine")
     with tarfile.open(str(receipt.path)) as archive:

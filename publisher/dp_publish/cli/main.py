@@ -127,6 +127,7 @@ def cli() -> None:
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
 @option("--confirmed", applies=ALWAYS, hidden=True, help="The mark of the table's files that the desk was asked about.")
+@option("--details", applies=ALWAYS, is_flag=True, help="Say all about the release afterwards, not ten lines.")
 @memory_option
 @json_option
 @quiet_option
@@ -144,6 +145,7 @@ def publish_command(
     progress: str,
     anyway: bool,
     confirmed: str | None,
+    details: bool,
     max_memory: int | None,
     as_json: bool,
     quiet: bool,
@@ -162,7 +164,7 @@ def publish_command(
     """
     begun_at = datetime.datetime.now(datetime.UTC)
     from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal
-    from dp_publish.cli.messages.release import describe_receipt, receipt_document
+    from dp_publish.cli.messages.release import describe_receipt, receipt_document, summarize_receipt
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
@@ -228,7 +230,11 @@ def publish_command(
         say(why)
     with already(_done(receipt)):
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        text = describe_receipt(receipt, prepared.policy, *beside, width=width)
+        text = (
+            describe_receipt(receipt, prepared.policy, *beside, width=width)
+            if details
+            else summarize_receipt(receipt, prepared.policy, *beside)
+        )
         answer(text, receipt_document(receipt, *beside), as_json=as_json, quiet=quiet)
 
 

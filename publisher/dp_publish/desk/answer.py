@@ -26,7 +26,7 @@ from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
-from dp_publish.forecast.outlook import Outlook, forecast
+from dp_publish.forecast.outlook import Outlook, describe_held, forecast
 from dp_publish.forecast.page.command_lines import Spending, budget_of
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
 from dp_publish.forecast.plan import Plan
@@ -339,17 +339,6 @@ def promise_in_words(guarantee: Guarantee, planned: PlannedRelease) -> dict[str,
     """Return the promise in the label's words, and how many of a hundred guesses are right."""
     label = worded_protection(guarantee, planned.release, planned.columns)
     return {**label, "hundred": describe_hundred(label["right"]), "is_weak": is_weak(label["right"])}
-
-
-def describe_held(row: Outlook) -> str:
-    """Return what researchers would see, in words for everybody."""
-    held, seen = row.planned.held(row.n_rows), row.shown.seen
-    if row.n_columns == 1 or row.planned.depends_on_values:
-        return held
-    if seen is None:
-        return f"{held} By the forecast, no relation between columns is found."
-    where = f"stronger than about {seen:.2g} on a scale from 0 to 1"
-    return f"{held} By the forecast, relations between columns are found if they are {where}."
 
 
 def describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:

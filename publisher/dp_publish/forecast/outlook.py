@@ -354,6 +354,17 @@ def _width(column: Column) -> float:
     return column.bounds[1] - column.bounds[0]
 
 
+def describe_held(row: Outlook) -> str:
+    """Return what researchers would see, in words for everybody."""
+    held, seen = row.planned.held(row.n_rows), row.shown.seen
+    if row.n_columns == 1 or row.planned.depends_on_values:
+        return held
+    if seen is None:
+        return f"{held} By the forecast, no relation between columns is found."
+    where = f"stronger than about {seen:.2g}, on a scale from 0 to 1"
+    return f"{held} By the forecast, relations between columns are found if {where}."
+
+
 def describe_links(seen: float | None) -> str:
     """Return which partial correlations are seen, the smallest given, if any is."""
     return "nothing" if seen is None else f"partial correlations from about {seen:.2g} on"

@@ -30,7 +30,7 @@ from dp_bundle.trust.signing import public_key_of
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries, with_privacy
-from dp_publish.forecast.outlook import Outlook, describe_links, forecast
+from dp_publish.forecast.outlook import Outlook, describe_held, describe_links, forecast
 from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import ColumnPolicy, Policy
@@ -39,6 +39,66 @@ from dp_publish.release.publishing import Receipt
 _SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
+_GUESSING = "Let somebody know all but this, and guess which of two possibilities is true."
+_SEVERAL = " Whoever has several of them is protected less in all."
+_TENS = ("one", "ten", "a hundred", "a thousand", "ten thousand", "a hundred thousand")
+
+
+def summarize_receipt(
+    receipt: Receipt, policy: Policy, minisig: Path | RemotePath | None = None, page: Path | None = None
+) -> str:
+    """Return ten lines at most on a release for its publisher, with no word of the field, and what to do next.
+
+    Parameters
+    ----------
+    receipt, policy, minisig, page
+        As of `describe_receipt`, which says all of it.
+    """
+    release, label = release_in_words(receipt), worded_label(release_in_words(receipt))
+    dataset, file = release.dataset, shlex.quote(str(receipt.path))
+    excepted = release.cumulative.excepted_delta
+    surely = f" This is certain, but for one case in {describe_odds(excepted)}." if excepted else ""
+    unit = release.cumulative.unit
+    mu, budget = receipt.spent.get(unit), receipt.budgets.get(unit)
+    row, gap = _forecast_of(release, policy), licence_gap(dataset)
+    look = "" if page is None else f"look at the page {page}, which tells others the same; then "
+    promised = [said for said in label["plainly"] if not said.startswith("Somebody")]
+    along = "" if minisig is None else f", and {minisig} beside it"
+    graph = [f"dp-learn {file}"] if len(source_names(release.columns)) > 1 else []  # of one there is none
+    lines = {
+        "left out": _left_out_in_words(receipt, policy),
+        "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
+        "promise": " ".join([_GUESSING, *promised] if promised else label["plainly"]) + surely,
+        "readers": describe_held(row) if row else describe_use(release, policy)[-1],
+        "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
+        + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit)} in all")
+        + ("" if budget is None else f", of a budget of {budget:g}"),
+        "for your eyes only": "; ".join(_describe_report(receipt)),
+        "licence": gap or "",
+        "what to do now": f"{look}put {file} online{along}",
+        "to use it": ", ".join([*graph, f"dp-bundle synthesize {file}"] if release.margins else graph),
+    }
+    return "\n".join([_wrote(receipt, release), *(f"{head}: {said}" for head, said in lines.items() if said)])
+
+
+def describe_odds(probability: float) -> str:
+    """Return a number in words, of which a case of this probability is at most one: a million million."""
+    millions, tens = divmod(math.floor(-math.log10(probability)), 6)
+    return " ".join([_TENS[tens] if tens or not millions else "a", *["million"] * millions])
+
+
+def _wrote(receipt: Receipt, release: Release) -> str:
+    named = quote_name(release.dataset.name)
+    return f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"
+
+
+def _left_out_in_words(receipt: Receipt, policy: Policy) -> str:
+    """Return what is not published, and why: where that was found privately, as the remark on it says."""
+    if not receipt.left_out:
+        return "nothing"
+    if receipt.release.discovery is not None:
+        return (receipt.remark or "").partition("left out: ")[2]
+    return "; ".join(line.removeprefix("left out: ") for line in _describe_left_out(receipt, policy))
 
 
 def describe_receipt(
@@ -60,7 +120,7 @@ def describe_receipt(
     width : int, optional
         At which sentences are folded; by default each is one line.
     """
-    release, named = release_in_words(receipt), quote_name(receipt.release.dataset.name)
+    release = release_in_words(receipt)
     label = worded_label(release)
     sections = {
         "who is protected": [label["who"]],
@@ -79,7 +139,7 @@ def describe_receipt(
             *([f"{minisig}, by which the stock minisign verifies it"] if minisig is not None else []),
         ],
     }
-    lines = [f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"]
+    lines = [_wrote(receipt, release)]
     for head, sentences in sections.items():
         lines += [f"{head}:", *(_folded(sentence, width) for sentence in sentences)] if sentences else []
     if receipt.report.tells:
@@ -119,12 +179,10 @@ def describe_use(release: Release, policy: Policy) -> list[str]:
     kinds, moments = {column.name: column.kind for column in release.columns}, release.second_moments
     held = "rows" if moments is None else "covariance" if release.margins is None else "histograms"
     said = [HELD[held], *_describe_unchanged(release)]
-    if moments is not None:
-        policy = _as_found(release, policy)
-    try:
-        row = forecast(policy, kinds, release.n_rows, with_rows=False)
-    except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
+    row = _forecast_of(release, policy)
+    if row is None:
         return said
+    policy = row.planned.policy
     is_found = moments is not None and policy.sought is not None
     assumed = "" if is_found else f"if {describe_spread(policy, kinds)}, "
     if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
@@ -136,6 +194,17 @@ def describe_use(release: Release, policy: Policy) -> list[str]:
         nothing = ", so that it shows nothing" * (error >= 1)
         said.append(f"forecast: {assumed}a correlation is off by about {error:.2g}{nothing}")
     return said
+
+
+def _forecast_of(release: Release, policy: Policy) -> Outlook | None:
+    """Return what researchers will see, by a forecast; None of a strength at the edge of what can be released."""
+    policy = policy if release.second_moments is None else _as_found(release, policy)
+    try:
+        return forecast(
+            policy, {column.name: column.kind for column in release.columns}, release.n_rows, with_rows=False
+        )
+    except (PolicyError, PrivacyError):
+        return None
 
 
 def _verdict(row: Outlook) -> str:

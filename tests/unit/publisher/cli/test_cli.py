@@ -23,7 +23,7 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
 from dp_publish import Policy, Receipt, publish
-from dp_publish.cli.messages.release import describe_receipt, page_path, write_page
+from dp_publish.cli.messages.release import describe_odds, describe_receipt, page_path, summarize_receipt, write_page
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 
@@ -43,7 +43,7 @@ def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: 
     """With no policy at all one row is protected at mu = 1; of rows, the answer lists the bounds that were assumed."""
     (tmp_path / "people.policy.toml").unlink()
     words = ("people.parquet", "--release", "rows", "--anyway")
-    ended, document = call(*words), json.loads(call(*words, "--json", "--out", "b.tar").out)["release"]
+    ended, document = call(*words, "--details"), json.loads(call(*words, "--json", "--out", "b.tar").out)["release"]
 
     assert ended.code == 0
     assert "rho = 0.5 (zero-concentrated" in ended.out
@@ -72,7 +72,7 @@ def test_lines_to_type_can_be_typed(people: Path, call: Call, tmp_path: Path) ->
     path = tmp_path / "p 2.toml"
     path.write_text(path.read_text().replace("# bounds = [low, high]", "bounds = [0, 300]"))
     told = call("our people.parquet", "--policy", "p 2.toml", "--mu", "100").out
-    assert told.splitlines()[-1] == "to learn from it: dp-learn 'our people.bundle.tar'"
+    assert told.splitlines()[-1] == "to use it: dp-learn 'our people.bundle.tar'"
 
 
 def test_locked_key_needs_its_passphrase(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +256,10 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
     narrow = describe_receipt(receipt, policy, width=60)
     assert narrow.split() == said.split()
     assert max(map(len, narrow.partition("what was chosen")[0].splitlines()[1:])) <= 60
+    several = "" if receipt.release.guarantee.entity else " Whoever has several of them is protected less in all."
+    brief = summarize_receipt(receipt, policy).splitlines()
+    assert (len(brief) <= 10, brief[2]) == (True, f"protected: {label['who']}{several}")
+    assert f"at most {math.ceil(100 * chance)} " in brief[3]
 
     path, why_not = write_page(receipt, policy, key)
     assert (path, why_not) == (page_path(receipt.path), "")
@@ -273,6 +277,15 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
     other = policy.model_copy(update={"columns": spread})
     write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other, key)
     assert path.read_text() == page
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [(1e-12, "a million million"), (1.3e-10, "a thousand million"), (1e-6, "a million"), (3e-5, "ten thousand")],
+)
+def test_small_probabilities_are_said_in_words(probability: float, words: str) -> None:
+    """At most one case in so many."""
+    assert describe_odds(probability) == words
 
 
 def test_after_several_releases_the_total_is_what_is_said(make: Any) -> None:

@@ -47,7 +47,7 @@ def test_the_price_of_add_remove_neighbours_is_explained(people: Path, call: Cal
     """At mu = 3 such a release is booked as mu = 4.24, and both the receipt and a refusal say why."""
     privacy = 'mu = 3\nbudget_mu = 5\nrelease = "covariance"\nneighbours = "add-remove"'
     Path("people.policy.toml").write_text(POLICY.replace("mu = 20", privacy))
-    published, refused = (call("people.parquet", "--out", name) for name in ("a.tar", "b.tar"))
+    published, refused = (call("people.parquet", "--details", "--out", name) for name in ("a.tar", "b.tar"))
     assert (published.code, refused.code) == (0, 5)
     for said in (published.out, refused.err):
         assert "4.24" in said
