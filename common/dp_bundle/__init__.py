@@ -7,6 +7,6 @@ if TYPE_CHECKING:
     from dp_bundle.bundle.opened import Bundle
     from dp_bundle.bundle.reading import open_bundle, open_bundles
 else:
-    __getattr__ = import_on_demand(__name__)
+    __getattr__, __dir__ = import_on_demand(__name__)
 
 __all__ = ["Bundle", "BundleError", "DpGraphError", "open_bundle", "open_bundles"]

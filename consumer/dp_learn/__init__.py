@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from dp_learn.glasso.problem import Solution, Status
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference
-    from dp_learn.output.views import Learned, learn_graph
-    from dp_learn.pipeline.compare import Comparison, compare_networks
-    from dp_learn.pipeline.joint import Joint, learn_joint
+    from dp_learn.output.views import Comparison, Joint, Learned, compare_networks, learn_graph, learn_joint
 else:
-    __getattr__ = import_on_demand(__name__)
+    __getattr__, __dir__ = import_on_demand(__name__)
 
 __all__ = [
     "Comparison",

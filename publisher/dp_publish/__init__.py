@@ -7,6 +7,6 @@ if TYPE_CHECKING:
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt, publish
 else:
-    __getattr__ = import_on_demand(__name__)
+    __getattr__, __dir__ = import_on_demand(__name__)
 
 __all__ = ["Policy", "Receipt", "load_key", "publish"]

@@ -55,7 +55,14 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     folder = tmp_path / "people.graph"
     written = {path.name for path in folder.iterdir()}
     tables = {"edges.csv", "ranking.csv", "pairs.csv", "nodes.csv", "precision.csv", "covariance.csv"}
-    assert written == tables | {"graph.graphml", "graph.png", "report.html", "summary.json", ".dpgraph-result.json"}
+    assert written == tables | {
+        "graph.graphml",
+        "graph.png",
+        "methods.txt",
+        "report.html",
+        "summary.json",
+        ".dpgraph-result.json",
+    }
     visible = {name for name in written if not name.startswith(".")}
     page = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
     assert set(re.findall(r"[\w.]+\.(?:csv|graphml|png|html|json)", learned.stdout.rpartition("wrote ")[2])) == visible

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
 
 
-def import_on_demand(package: str) -> Callable[[str], Any]:
-    """Return a package's module-level `__getattr__` (PEP 562).
+def import_on_demand(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's module-level `__getattr__` and `__dir__` (PEP 562).
 
     What the package offers, and from which of its modules, is read from the imports that its `__init__.py` has under
     `if TYPE_CHECKING`, so that people, type checkers and programs go by one list.
@@ -35,7 +35,7 @@ def import_on_demand(package: str) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, found)
         return found
 
-    return find
+    return find, lambda: sorted(_offered(package))
 
 
 def _offered(package: str) -> dict[str, str]:

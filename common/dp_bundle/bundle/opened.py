@@ -30,6 +30,7 @@ from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGrap
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
+from dp_bundle.describe.sentences import describe_size
 from dp_bundle.engines.engine import Engine
 from dp_bundle.files.cache import Cache
 from dp_bundle.files.new_files import read_at, regular_file
@@ -315,6 +316,11 @@ class Bundle:
             raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")
         if [each for each in self.members if each.startswith("data/")] != self.release.moment_names:
             raise BundleFormatError("the bundle is a covariance release whose data are not its matrices alone")
+
+    def __repr__(self) -> str:
+        """Return which release it is of what, and how large, in one line."""
+        lineage = self.release.lineage
+        return f"<Bundle: release {lineage.number} of {self.release.dataset.name!r}, {describe_size(self.release)}>"
 
     def close(self) -> None:
         """Close the tar or the folder; a second time does nothing."""

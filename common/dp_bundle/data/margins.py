@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
 from dp_bundle.data.rows import label_places, text_to_arrow, to_numpy
@@ -55,7 +56,7 @@ _OTHER = f"{MARGINS_NAME} does not hold the histograms that its manifest describ
 
 
 @dataclass(frozen=True, eq=False)
-class Margin:
+class Margin(Brief):
     """The noisy histogram of one raw column.
 
     Attributes

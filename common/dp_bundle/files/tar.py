@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.base.quoting import quote_name
@@ -420,9 +420,13 @@ class Members:
 
     def close(self) -> None:
         """Close the tar or the folder; a second time does nothing."""
-        self._is_open = False
-        if isinstance(self._place, (HeldFile, HeldFolder)):
+        if self._is_open and isinstance(self._place, (HeldFile, HeldFolder)):
             self._place.close()
+        self._is_open = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle has of it: nothing to read from, so that a copy is closed."""
+        return {"tar": self.tar, "_is_open": False}
 
     def _archive(self, position: int, size: int) -> bytes:
         """Return bytes of the tar."""

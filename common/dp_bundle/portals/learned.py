@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import DpGraphError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _GROUP = "dp_bundle.reader"
 
 
 @dataclass(frozen=True, eq=False)
-class Correlations:
+class Correlations(Brief):
     """The correlations of the columns before the noise, and how sure they are.
 
     Attributes

@@ -48,7 +48,6 @@ from dp_learn.selection.rules import Rule, Weights
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle
-    from dp_bundle.engines.engine import Dask
     from dp_learn.output.folder import Result
 
 _LEAST = 2  # bundles
@@ -124,15 +123,13 @@ class Common:
 
     def open_all(
         self, stack: contextlib.ExitStack, files: Sequence[Path | RemotePath], estimator: str
-    ) -> tuple[list[Bundle], Dask | None, int]:
+    ) -> tuple[list[Bundle], int]:
         """Verify bundles and open them until the stack ends, and tell what a reader should know before any estimate.
 
         Returns
         -------
         bundles : list of Bundle
             In the order of the files.
-        workers : Dask or None
-            Who reads them, with `--engine dask`.
         needed : int
             The bytes that the estimate may need.
 
@@ -164,7 +161,7 @@ class Common:
         for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
             tell(note, quiet=self.quiet)
         self.show("starting")
-        return bundles, workers, needed
+        return bundles, needed
 
     def finish(
         self,
@@ -175,13 +172,14 @@ class Common:
     ) -> None:
         """Write the files of a result, with its page if there is to be one, answer, and warn of what bundles show."""
         from dp_learn.output.folder import write_results
+        from dp_learn.output.methods import describe_methods
 
-        page = None
+        texts = {"methods.txt": describe_methods(found).text}
         if make_page is not None:
             self.show("drawing the page")
-            page = make_page(found, spell_command())
+            texts["report.html"] = make_page(found, spell_command())
         self.show("writing the results")
-        write_results(found, folder, report=page)
+        write_results(found, folder, texts)
         with already(f"the results are in {quote_path(folder)}"):
             text = describe(found, folder)
         answer(text, found.summary, as_json=self.as_json, quiet=self.quiet)
@@ -370,36 +368,16 @@ def cli(
     common = Common(**{each.name: settings.pop(each.name) for each in fields(Common)})
     penalty, folder = _parse("--alpha", alpha, positive=True), common.folder(files, "graph")
     with contextlib.ExitStack() as stack:
-        bundles, workers, needed = common.open_all(stack, files, estimator)
-        from dp_learn.output.summary import GraphResult, read_histograms, summarize
-        from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
+        bundles, needed = common.open_all(stack, files, estimator)
+        from dp_learn.output.views import learn_graph  # its libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
         show, max_memory = common.show, common.max_memory
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), common.quiet))
 
         if estimator == "graphical-lasso":
-            learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
-            drawn = None
-            if stability is not None:
-                from dp_bundle.engines.engine import Processes
-                from dp_learn.pipeline.stability import measure_stability
-
-                show("drawing releases")
-                drawn = measure_stability(
-                    learned,
-                    stability,
-                    engine=workers or Processes(),
-                    progress=lambda done, count: show(f"drawing releases, {done:,} of {count:,} done"),
-                )
-            found = GraphResult(
-                bundles,
-                summarize(learned, bundles, drawn, at_least=at_least),
-                learned.estimate,
-                learned,
-                stability=drawn,
-                histograms=read_histograms(bundles, learned.sample),
-            )
+            wanted: Any = {"stability": stability, "alpha": penalty, "fdr": fdr, **settings}
+            found = learn_graph(bundles, max_memory=max_memory, progress=show, **wanted).result(at_least)
         else:
             from dp_learn.output.estimator_results import learn_alternative
 
@@ -445,7 +423,7 @@ def compare(
     common = Common(**options)
     folder = common.folder(files, "comparison")
     with contextlib.ExitStack() as stack:
-        bundles, _, _ = common.open_all(stack, files, "comparison")
+        bundles, _ = common.open_all(stack, files, "comparison")
         from dp_learn.output.comparison import ComparisonResult, describe_comparison
         from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
 
@@ -513,7 +491,7 @@ def joint(
     common = Common(**options)
     folder = common.folder([files[0], files[-1]], "joint")
     with contextlib.ExitStack() as stack:
-        bundles, _, _ = common.open_all(stack, files, "joint")
+        bundles, _ = common.open_all(stack, files, "joint")
         from dp_learn.output.joint import JointResult, describe_joint
         from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
@@ -571,7 +572,7 @@ def _fourth_cumulant(column: Column) -> float:
 
 
 @dataclass(frozen=True)
-class PooledCovariance:
+class PooledCovariance(Brief):
     """The debiased covariance S^ = sum_k w_k S^_k, and the sources that its error depends on.
 
     Attributes

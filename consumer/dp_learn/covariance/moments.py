@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dp_bundle import Bundle
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
@@ -180,7 +181,7 @@ def _read_matrix(group: RowGroup, path: str | os.PathLike[str]) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Moments:
+class Moments(Brief):
     """Row count, means, and centred cross products of some rows.
 
     Attributes

@@ -205,6 +205,12 @@ class Sample:
         described = [source.describe(whole) for source, whole in zip(sources, self.moments, strict=True)]
         self.pooled: PooledCovariance = pool_sources(sources[0].columns, described, same_rows=same_rows)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle has of it: rows, which are in a bundle, by their moments."""
+        each = zip(self.sources, self.moments, self.pooled.sources, strict=True)
+        kept = [CovarianceSource(own.columns, moments.mean, known, own.levels) for own, moments, known in each]
+        return {**vars(self), "sources": tuple(kept)}
+
     @property
     def levels(self) -> Levels:
         """What the columns indicate."""

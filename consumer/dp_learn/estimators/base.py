@@ -31,6 +31,7 @@ from dp_learn.matrices.labels import align_numbers, align_rows, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
+from dp_learn.pipeline.driver import Given, opened
 from dp_learn.pipeline.graph import GraphEstimate
 
 _SCALED = 1e-6  # how near to 0 and 1 means and variances are that a scaler made
@@ -39,7 +40,32 @@ REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covaria
 Target = str | int | Sequence[str | int]
 
 
-class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
+class BundleEstimator(BaseEstimator):  # type: ignore[misc]
+    """Learns from a bundle, too."""
+
+    @classmethod
+    def from_bundle(cls, bundle: Given, **settings: Any) -> Self:
+        """Return the estimator with these settings, fitted to a bundle.
+
+        Parameters
+        ----------
+        bundle : Bundle, str or Path
+            Open, or where it lies, and then verified first.
+        **settings
+            The parameters of the class.
+
+        Raises
+        ------
+        BundleError
+            The bundle cannot be trusted.
+        EstimationError
+            There is no estimate.
+        """
+        with opened(bundle) as (one,):
+            return cls(**settings).fit(one)  # type: ignore[no-any-return]
+
+
+class NoisyRowsEstimator(BundleEstimator):
     """Reads noisy rows, or a bundle's, and scores other rows by their likelihood."""
 
     noise_variance: npt.ArrayLike
@@ -250,7 +276,7 @@ def no_variance_left(columns: tuple[str, ...]) -> DrownedColumnError:
     )
 
 
-class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class TargetEstimator(BundleEstimator, ABC):
     """Learns from the joint second moments of predictors and target, both of them noisy or not."""
 
     target: Target | None

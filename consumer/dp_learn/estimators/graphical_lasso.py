@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sample import Sample, Split
+from dp_learn.covariance.sources import CovarianceSource, RowSource, table_rows
 from dp_learn.estimators.base import NoisyRowsEstimator, no_variance_left
 from dp_learn.matrices.checks import check_alpha
-from dp_learn.matrices.linalg import few_threads, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.settings import Fit, Settings
@@ -31,11 +32,14 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
     tol: float = 1e-6
     max_iter: int = 10_000
 
-    def _learn(self, X: Any, n_folds: int, **choice: Any) -> Self:
+    def _learn(self, X: Any, cv: Any, **choice: Any) -> Self:
         common = [each.name for each in fields(_GraphicalLassoEstimator) if each.name != "noise_variance"]
         settings = Settings(**choice, **{name: getattr(self, name) for name in common})
         rows = self._read(X, reset=True)
-        sample = Sample([rows], n_folds=n_folds if settings.needs_folds else 1)
+        if isinstance(cv, int):
+            sample = Sample([rows], n_folds=cv if settings.needs_folds else 1)
+        else:
+            sample = _SplitSample(rows, cv)
         with few_threads(len(rows.columns)):
             fit = fit_graph(sample, settings)
         if fit.drowned:
@@ -55,6 +59,29 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
         self.smallest_eigenvalue_ = smallest_eigenvalue(fit.debiased)
         self.selection_ = fit.selection
         return self
+
+
+class _SplitSample(Sample):
+    """Rows of a table, and how a splitter of scikit-learn, or a list of pairs of places, splits them."""
+
+    def __init__(self, rows: RowSource | CovarianceSource, cv: Any) -> None:
+        super().__init__([rows])
+        if not isinstance(rows, RowSource) or rows.granularity is not None:
+            raise ParameterError("cv", "a number of folds for a bundle, whose rows are not split otherwise", cv)
+        self._rows, self._cv = rows, cv
+
+    def splits(self) -> list[Split]:
+        """Return the covariances of both parts of each split."""
+        from sklearn.model_selection import check_cv  # slow to import, and seldom used
+
+        (batch,) = self._rows.matrices()
+        values = batch.read()
+        splits = check_cv(self._cv).split(values)
+        return [Split(*(self._covariance(values[part]) for part in parts)) for parts in splits]
+
+    def _covariance(self, values: FloatArray) -> FloatArray:
+        part = table_rows(values, self._rows.columns, self._rows.noise_variance)
+        return part.describe(*part.moments()).debiased
 
 
 def _graph_of(fit: Fit) -> GraphEstimate:
@@ -157,8 +184,8 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         The rule: cross-validated likelihood, the drop of the cross-validated error, the extended Bayesian information
         criterion in two stages where the noise is small or always in one, or the stability of the graph over
         subsamples.
-    cv : int
-        The number of folds.
+    cv : int, splitter of scikit-learn, or iterable of pairs of places
+        The number of folds; or how the rows of a table are split, such as ``GroupKFold(5).split(rows, groups=groups)``.
     noise_variance, weights, scale, repair, refit, penalize_diagonal, solver, tol, max_iter
         As in `DebiasedGraphicalLasso`.
 
@@ -168,16 +195,28 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         The chosen penalty.
     selection_ : Selection
         The path, its scores, the rule, and a note where the choice needs one.
+    cv_results_ : dict of str to ndarray
+        alphas, mean_test_score, and of a rule with folds std_test_score and split0_test_score onwards, all of shape
+        (n_alphas,); NaN where an alpha was not tried.
     precision_, covariance_, location_, edges_, duality_gap_, ...
         As in `DebiasedGraphicalLasso`.
     """
 
     alphas: int | Sequence[float] = 20
     select: str = "cv"
-    cv: int = 5
+    cv: Any = 5
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Choose alpha and learn, from noisy rows or from a bundle; as `DebiasedGraphicalLasso.fit`."""
-        if not isinstance(self.cv, int | np.integer) or self.cv < 2:
-            raise ParameterError("cv", "a number of folds, at least 2", self.cv)
-        return self._learn(X, int(self.cv), alphas=self.alphas, select=self.select)
+        cv = int(self.cv) if isinstance(self.cv, int | np.integer) else self.cv
+        if cv is None or isinstance(cv, float | str) or (isinstance(cv, int) and cv < 2):
+            raise ParameterError("cv", "a number of folds, at least 2, or how to split", self.cv)
+        self._learn(X, cv, alphas=self.alphas, select=self.select)
+
+        selection: Any = self.selection_
+        self.cv_results_ = {"alphas": selection.alphas, "mean_test_score": selection.scores}
+        if selection.by_fold is not None:
+            self.cv_results_["std_test_score"] = selection.by_fold.std(axis=1)
+            of_folds = enumerate(selection.by_fold.T)
+            self.cv_results_ |= {f"split{fold}_test_score": scores for fold, scores in of_folds}
+        return self

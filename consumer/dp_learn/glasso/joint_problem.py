@@ -25,6 +25,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.brief import Brief
 from dp_learn.glasso.problem import ROUNDING, Status
 from dp_learn.glasso.solvers.answers import Halves
 from dp_learn.matrices.linalg import Anderson, FloatArray, inverse_step, logdet
@@ -246,7 +247,7 @@ class JointProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class JointSolution:
+class JointSolution(Brief):
     """The answer to a joint problem.
 
     Attributes

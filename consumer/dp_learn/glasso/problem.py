@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike, NDArray
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import align, column_labels
@@ -65,7 +66,7 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Brief):
     """The answer to one graphical lasso problem.
 
     Attributes

@@ -24,6 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from dp_bundle.base.brief import Brief
 from dp_learn.inference.differences import SEED
 from dp_learn.inference.edges import least_rates
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
@@ -71,7 +72,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(Brief):
     """What changed.
 
     Attributes

@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dp_bundle.base.brief import Brief
 from dp_learn.inference.edges import least_rates
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, two_sided
@@ -65,7 +66,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Differences:
+class Differences(Brief):
     """All releases compared, two at a time.
 
     Attributes

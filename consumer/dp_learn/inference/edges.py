@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
@@ -63,7 +64,7 @@ LARGEST_ERROR = 0.25  # of a diagonal entry of an inverse, relative to it: secon
 
 
 @dataclass(frozen=True)
-class EdgeInference:
+class EdgeInference(Brief):
     """Estimates, errors and tests for every pair of columns.
 
     Attributes

@@ -23,12 +23,12 @@ errors from rows. Efron & Morris (1972), JASA 67(337), for the shrinkage.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance, root_of
+from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.inference.edges import LARGEST_ERROR, desparsify
 from dp_learn.inference.nodes import whiten_blocks
@@ -39,6 +39,8 @@ _VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussi
 Masks = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.intp]
 RowErrors = Callable[[FloatArray], FormErrors]
+ErrorDraw = Callable[[np.random.Generator], FloatArray]
+_Part = tuple[FloatArray, float, float, NoiseLaw | None]  # of an error: root, factor and weight of a source, its noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,20 +198,23 @@ def _estimate(release: Release, k: FloatArray, b: FloatArray, forms: _Forms) -> 
     seen, own_seen = forms.errors(release.row_errors, b, value)
     model = np.maximum(model, np.finfo(float).tiny)
     ratio, mean_ratio = _shrink(seen / model, release.pooled)
-    model_error, draw_error = np.sqrt(model), _error_law(release.pooled, b)
-
-    def draw(rng: np.random.Generator) -> FloatArray:
-        error = draw_error(rng)
-        drawn: FloatArray = (forms.between(error) + value * forms.within(error) / 2.0) / model_error
-        return drawn
-
+    model_error = np.sqrt(model)
     return Estimate(
         value,
         model_error * np.sqrt(ratio),
         model_error * math.sqrt(mean_ratio),
         np.maximum(own_model, own_seen) <= LARGEST_ERROR**2,
-        draw,
+        partial(_draw, _error_law(release.pooled, b), forms, value, model_error),
     )
+
+
+def _draw(
+    draw_error: ErrorDraw, forms: _Forms, value: FloatArray, model_error: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return a draw of the errors of partial correlations, in standard errors."""
+    error = draw_error(rng)
+    drawn: FloatArray = (forms.between(error) + value * forms.within(error) / 2.0) / model_error
+    return drawn
 
 
 def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> tuple[FloatArray, float]:
@@ -226,9 +231,9 @@ def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> tuple[FloatArray, fl
     return np.maximum(mean + kept * (ratio - mean), 1.0), mean
 
 
-def _error_law(pooled: PooledCovariance, b: FloatArray) -> Callable[[np.random.Generator], FloatArray]:
+def _error_law(pooled: PooledCovariance, b: FloatArray) -> ErrorDraw:
     """Return a function that draws the error of B S^ B': sampling of Gaussian rows, and noise."""
-    parts = []
+    parts: list[_Part] = []
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
         covariance, factor, noise = pooled.covariance, 1.0, None
         if isinstance(source, NoisyCovariance):
@@ -236,13 +241,13 @@ def _error_law(pooled: PooledCovariance, b: FloatArray) -> Callable[[np.random.G
         else:
             factor, noise = source.kurtosis or 1.0, source.known_noise
         parts.append((b @ root_of(covariance), weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
+    return partial(_draw_error, pooled.covariance, b, parts)
 
-    def draw(rng: np.random.Generator) -> FloatArray:
-        error = np.zeros_like(b)
-        for root, factor, weight, noise in parts:
-            error += factor * sandwich(root, draw_symmetric(rng, len(root)))
-            if noise is not None:
-                error += weight * sandwich(b, noise.draw(rng, pooled.covariance))
-        return error
 
-    return draw
+def _draw_error(covariance: FloatArray, b: FloatArray, parts: Sequence[_Part], rng: np.random.Generator) -> FloatArray:
+    error = np.zeros_like(b)
+    for root, factor, weight, noise in parts:
+        error += factor * sandwich(root, draw_symmetric(rng, len(root)))
+        if noise is not None:
+            error += weight * sandwich(b, noise.draw(rng, covariance))
+    return error

@@ -107,7 +107,7 @@ def foreign_content(folder: Path) -> str | None:
     return None
 
 
-def write_results(result: Result, target: Path, *, report: str | None = None) -> None:
+def write_results(result: Result, target: Path, texts: Mapping[str, str] | None = None) -> None:
     """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
 
     Parameters
@@ -116,8 +116,8 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
         Its files and its summary.
     target : Path
         The folder.
-    report : str, optional
-        The page of the result, for report.html.
+    texts : mapping of str to str, optional
+        Further files by their names: methods.txt, and report.html where there is to be a page.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
 
     def write(new: Path) -> None:
         result.write_files(new)
-        write_end(result.summary, report, new)
+        write_end(result.summary, texts or {}, new)
 
     write_folder(target, write)
 
@@ -167,18 +167,17 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
 def write_graph(graph: GraphEstimate, measures: NodeMeasures | None, folder: Path) -> None:
     """Write all tables of a graph into a folder."""
     write_estimate(graph, folder)
-    write_pairs(graph, folder / "pairs.csv", None if measures is None else measures.together)
+    write_pairs(graph, folder / "pairs.csv", measures)
     if measures is not None:
         numbered = ["" if np.isnan(value) else f"{value:.0f}" for value in measures.columns["community"]]
         write_table({**measures.columns, "community": numbered}, folder / "nodes.csv")
 
 
-def write_end(summary: Any, report: str | None, new: Path) -> None:
-    """Write summary.json, and report.html where there is a page."""
-    text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-    (new / "summary.json").write_text(text + "\n", encoding="utf-8")
-    if report is not None:
-        (new / "report.html").write_text(report, encoding="utf-8")
+def write_end(summary: Any, texts: Mapping[str, str], new: Path) -> None:
+    """Write summary.json, and further files by their names."""
+    summed_up = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+    for name, text in {"summary.json": summed_up + "\n", **texts}.items():
+        (new / name).write_text(text, encoding="utf-8")
 
 
 def _settle_all(folder: Path) -> None:
@@ -385,7 +384,7 @@ def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
     write_graphml(labels(estimate.columns), *labelled_edges(estimate), folder / "graph.graphml", about)
 
 
-def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None) -> None:
+def write_pairs(graph: GraphEstimate, path: Path, measures: NodeMeasures | None) -> None:
     """Write a line for every pair, in the order of the columns; no file where there are more than `MOST_NODES`.
 
     Parameters
@@ -394,16 +393,21 @@ def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None) -
         Its nodes, and the numbers of their pairs; see `pair_columns`.
     path : Path
         The new file.
-    together : ndarray of shape (n_nodes, n_nodes) or None
-        The probability that two nodes are in one community.
+    measures : NodeMeasures or None
+        Which tell whether two nodes are in one community.
     """
     if len(graph.columns) > MOST_NODES:
         return
     pairs = np.triu_indices(len(graph.columns), 1)
+    _write(graph.columns, pairs, pair_numbers(graph, pairs, measures), path)
+
+
+def pair_numbers(graph: GraphEstimate, pairs: Pairs, measures: NodeMeasures | None) -> dict[str, Any]:
+    """Return the numbers of some pairs, with the probability that both nodes are in one community if it is known."""
     numbers = graph.pair_columns(pairs)
-    if together is not None:
-        numbers["same_community"] = together[pairs]
-    _write(graph.columns, pairs, numbers, path)
+    if measures is not None and measures.together is not None:
+        numbers["same_community"] = measures.together[pairs]
+    return numbers
 
 
 def write_stability(graph: GraphEstimate, stability: Stability, path: Path) -> None:

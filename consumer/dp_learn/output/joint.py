@@ -25,10 +25,15 @@ from dp_learn.pipeline.joint import Joint, Order
 
 PERIODS = "periods"
 _OTHERS = "the others"
-_NUMBERS = {"before": "before_value", "after": "after_value"} | {
-    name: name for name in ("difference", "standard_error", "p_value", "q_value")
+_NUMBERS = {
+    "before": "before_value",
+    "after": "after_value",
+    "difference": "difference",
+    "standard_error": "standard_error",
+    "p_value": "p_value",
+    "q_value": "q_value",
 }
-_COUPLINGS = {
+COUPLINGS = {
     Kind.FUSED: "values stay until they jump",
     Kind.SMOOTH: "values drift",
     Kind.PAIRS: "few values differ between periods",
@@ -159,7 +164,7 @@ class JointResult(SeveralResult[Joint]):
             write_graph(graph, measures, own)
             network = network_of(graph, measures, at_least=AT_LEAST, given=self.places)
             save_picture(network, own / "graph.png", f"{quote_name(name)}, {title}", list(found.left_out))
-            write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, None, own)
+            write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, {}, own)
         write_table(self.changes(), folder / "changes.csv")
 
 
@@ -170,7 +175,7 @@ def describe_joint(result: JointResult, folder: Path) -> str:
     lines = [
         *result.describe_releases(),
         f"{len(result.names)} graphs of {len(found.nodes)} columns, with {result.count_edges('edge')} each; "
-        f"estimated as if {_COUPLINGS[found.kind]}",
+        f"estimated as if {COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",
     ]

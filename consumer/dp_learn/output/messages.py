@@ -39,7 +39,8 @@ _TABLES = (  # in order
     *("edges", "coefficients", "means", "ranking", "pairs", "nodes", "stability", "loadings", "precision"),
     *("covariance", "thresholded", "margins", "quantiles", "differences", "strengths", "changes"),
 )
-_FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png", "report.html", "summary.json")
+_FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png")
+_FILES += ("methods.txt", "report.html", "summary.json")
 
 
 def describe_result(found: GraphResult, folder: Path) -> str:

@@ -1,33 +1,82 @@
-"""A learned graph as people look at it in Python: as a picture, a page, a table of a notebook, or networkx's graph."""
+"""What is learned as people look at it in Python: pictures, pages, tables, paragraphs, or networkx's graph."""
 
 from __future__ import annotations
 
 import base64
 import html
 import io
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.data.margins import Margin
+from dp_bundle.engines.engine import Processes
 from dp_bundle.files.new_files import write_whole
+from dp_learn.output.comparison import ComparisonResult
+from dp_learn.output.folder import Result, pair_numbers
+from dp_learn.output.joint import JointResult, summarize_changes
+from dp_learn.output.methods import describe_methods
 from dp_learn.output.network import network_of
 from dp_learn.output.summary import GraphResult, read_histograms, summarize
-from dp_learn.pipeline import learn
+from dp_learn.pipeline import compare, joint, learn
+from dp_learn.pipeline.driver import Given, opened
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.settings import Options
+from dp_learn.pipeline.stability import Stability, measure_stability
 
 if TYPE_CHECKING:
     import networkx as nx
+    import pandas as pd
     from matplotlib.axes import Axes
 
 _TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
 
 
+class _View:
+    """What every result has in Python.
+
+    Attributes
+    ----------
+    bundles : tuple of Bundle
+        What it was learned from. A view needs nothing of them but what their manifests say, so that they may be closed.
+    """
+
+    bundles: tuple[Bundle, ...] = ()
+
+    @abstractmethod
+    def result(self) -> Result:
+        """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""
+
+    def methods(self) -> str:
+        """Return how it was learned: a paragraph for a paper, its references, and BibTeX of data and software."""
+        return describe_methods(self.result()).text
+
+    def _frame(self, columns: Any) -> pd.DataFrame:
+        """Return a table with the units of the published columns in its `attrs`."""
+        import pandas as pd
+
+        frame = pd.DataFrame(columns)
+        frame.attrs["units"] = {column.name: column.unit for column in self.bundles[0].release.columns if column.unit}
+        return frame
+
+    def _write(self, path: str | Path, make: Callable[[Any, str], str], result: Result, command: str) -> Path:
+        """Write a page; a file of that name is replaced."""
+        target = Path(path)
+        write_whole(target, make(result, f"{command}(...) in Python").encode(), replace=True)
+        return target
+
+
+def _paragraphs(sentences: Sequence[str]) -> str:
+    return "".join(f"<p>{html.escape(text)}</p>" for text in sentences)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Learned(learn.Learned):
+class Learned(learn.Learned, _View):
     """A graph and everything that it rests on, and views of it.
 
     Attributes
@@ -36,6 +85,8 @@ class Learned(learn.Learned):
         What it was learned from. A view needs nothing of them but what their manifests say, so that they may be closed.
     histograms : tuple of Margin
         Those of all columns, or of levels replaced at random.
+    stability : Stability or None
+        Of the graph, where it was asked for.
 
     Notes
     -----
@@ -44,6 +95,7 @@ class Learned(learn.Learned):
 
     bundles: tuple[Bundle, ...] = ()
     histograms: tuple[Margin, ...] = ()
+    stability: Stability | None = None
 
     def __repr__(self) -> str:
         """Return the size of the graph in one line."""
@@ -54,12 +106,26 @@ class Learned(learn.Learned):
         from dp_learn.output.page.plain_words import summarize_plainly
         from dp_learn.output.picture import save_picture
 
-        found, title, content = self._result(), self._title(), io.BytesIO()
+        found, title, content = self.result(), self._title(), io.BytesIO()
         network = network_of(self.estimate, self.measures, at_least=AT_LEAST)
         save_picture(network, content, title, found.summary["drowned_columns"])
-        said = "".join(f"<p>{html.escape(text)}</p>" for text in summarize_plainly(found, network))
         picture = base64.b64encode(content.getvalue()).decode()
+        said = _paragraphs(summarize_plainly(found, network))
         return f'<img alt="{html.escape(title)}" src="data:image/png;base64,{picture}">{said}'
+
+    def edges(self) -> pd.DataFrame:
+        """Return the table of edges.csv; see `GraphEstimate.edges`."""
+        return self._frame(self.estimate.edge_columns)
+
+    def nodes(self) -> pd.DataFrame:
+        """Return the table of nodes.csv: measures of the nodes with their 95 % intervals, or names alone."""
+        return self._frame({"node": self.estimate.columns} if self.measures is None else self.measures.columns)
+
+    def pairs(self) -> pd.DataFrame:
+        """Return the table of pairs.csv: all pairs of nodes, edges or not."""
+        pairs = np.triu_indices(len(self.estimate.columns), 1)
+        names = dict(zip(("source", "target"), (np.array(self.estimate.columns)[ends] for ends in pairs), strict=True))
+        return self._frame(names | pair_numbers(self.estimate, pairs, self.measures))
 
     def to_networkx(self) -> nx.Graph:
         """Return the graph for networkx: nodes by their names, and edges with their numbers.
@@ -127,41 +193,228 @@ class Learned(learn.Learned):
         """
         from dp_learn.output.page.report import make_report
 
-        target = Path(path)
-        write_whole(target, make_report(self._result(at_least), "learn_graph(...) in Python").encode(), replace=True)
-        return target
+        return self._write(path, make_report, self.result(at_least), "learn_graph")
 
-    def _result(self, at_least: float = AT_LEAST) -> GraphResult:
-        summary = summarize(self, self.bundles, at_least=at_least)
-        return GraphResult(self.bundles, summary, self.estimate, self, histograms=self.histograms)
+    def result(self, at_least: float = AT_LEAST) -> GraphResult:
+        """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""
+        summary = summarize(self, self.bundles, self.stability, at_least=at_least)
+        found = self.stability, self.histograms
+        return GraphResult(self.bundles, summary, self.estimate, self, stability=found[0], histograms=found[1])
 
     def _title(self) -> str:
         return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))
 
 
+class LearnOptions(Options, total=False):
+    """The keyword arguments of `learn_graph`."""
+
+    fdr: float | None
+    error_bars: bool
+    measures: bool
+    progress: Callable[[str], None] | None
+    max_memory: int | None
+
+
 def learn_graph(
-    bundles: Bundle | Sequence[Bundle],
-    *,
-    fdr: float | None = None,
-    error_bars: bool = True,
-    measures: bool = True,
-    progress: Callable[[str], None] | None = None,
-    max_memory: int | None = None,
-    **settings: Unpack[Options],
+    bundles: Given | Sequence[Given], *, stability: int | None = None, **options: Unpack[LearnOptions]
 ) -> Learned:
-    """Learn a graph, and return it with its views."""
-    learned = learn.learn_graph(
-        bundles,
-        fdr=fdr,
-        error_bars=error_bars,
-        measures=measures,
-        progress=progress,
-        max_memory=max_memory,
-        **settings,
-    )
-    opened = (bundles,) if isinstance(bundles, Bundle) else tuple(bundles)
-    found = {each.name: getattr(learned, each.name) for each in fields(learned)}
-    return Learned(**found, bundles=opened, histograms=read_histograms(opened, learned.sample))
+    """Estimate the sparse graph of the rows before the noise, from one bundle or from several pooled.
+
+    Parameters
+    ----------
+    bundles : Bundle, str or Path, or sequence of these
+        Open, or where they lie, which are verified first, and closed again; with the same columns. Their manifests tell
+        releases of the same rows from releases of different ones; either way they have the weights of least variance.
+    stability : int, optional
+        Draw so many releases, at least 100, from the law of the graph and its noise, learn from each, and say how often
+        each edge is found and how stable centralities are.
+    fdr : float, optional
+        List the edges found at this false discovery rate, rather than those of the sparse estimate.
+    error_bars : bool
+        Whether to estimate them, which takes one more pass over the rows; True by default.
+    measures : bool
+        Whether to measure the nodes, too, which takes longest for few columns; without error bars there are none.
+    progress : callable, optional
+        Called with a few words on every step when it begins.
+    max_memory : int, optional
+        Bytes; learning that may need more is refused before it begins. By default what this machine can give.
+        Compiling, once on a machine, is not counted.
+    **options
+        Also the fields of `Settings`: alpha, select, alphas, weights, scale, repair, refit, penalize_diagonal, solver,
+        tol, max_iter.
+
+    Raises
+    ------
+    BundleError
+        A bundle cannot be trusted.
+    SchemaError
+        The bundles cannot be pooled.
+    EstimationError
+        There is no estimate: NoSolutionError, NotConvergedError, DrownedColumnError, or no alpha to choose.
+    MemoryLimitError
+        It may need more memory than it may have.
+    """
+    with opened(bundles) as own:
+        learned, drawn = learn.learn_graph(own, **options), None
+        if stability is not None:
+            begin = options.get("progress") or (lambda _: None)
+            drawn = measure_stability(
+                learned,
+                stability,
+                engine=own[0].engine or Processes(),
+                progress=lambda done, count: begin(f"drawing releases, {done:,} of {count:,} done"),
+            )
+        return Learned(
+            **vars(learned), bundles=tuple(own), histograms=read_histograms(own, learned.sample), stability=drawn
+        )
 
 
-learn_graph.__doc__ = learn.learn_graph.__doc__
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(compare.Comparison, _View):
+    """Two or more releases compared, and views of that.
+
+    Attributes
+    ----------
+    bundles : tuple of Bundle
+        As of `Learned`.
+
+    Notes
+    -----
+    All others are those of `dp_learn.pipeline.compare.Comparison`.
+    """
+
+    bundles: tuple[Bundle, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what was found in sentences, for a notebook."""
+        from dp_learn.output.page.comparison import summarize_comparison
+
+        return _paragraphs(summarize_comparison(self.result()))
+
+    def result(self) -> ComparisonResult:
+        """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""
+        return ComparisonResult(self.bundles, self)
+
+    def pairs(self) -> pd.DataFrame:
+        """Return the table of differences.csv: the differences of all pairs, surest first."""
+        return self._frame(self.result().differences())
+
+    def strengths(self) -> pd.DataFrame:
+        """Return the table of strengths.csv: the differences of the nodes' strengths, surest first."""
+        return self._frame(self.result().strengths())
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page that `dp-learn compare` writes as report.html, and return its path; see `Learned.report`."""
+        from dp_learn.output.page.comparison import make_comparison_page
+
+        return self._write(path, make_comparison_page, self.result(), "compare_networks")
+
+
+class CompareOptions(TypedDict, total=False):
+    """The keyword arguments of `compare_networks`."""
+
+    fdr: float
+    confidence: float
+    progress: Callable[[str], None] | None
+    max_memory: int | None
+
+
+def compare_networks(bundles: Sequence[Given], **options: Unpack[CompareOptions]) -> Comparison:
+    """Compare the networks of releases of different rows, pair by pair and as a whole.
+
+    Parameters
+    ----------
+    bundles : sequence of Bundle, str or Path
+        Two or more, as of `learn_graph`, with the same columns.
+    fdr : float
+        The false discovery rate at which differences count as found, between 0 and 1; 0.05 by default.
+    confidence : float
+        The level of intervals, between 0 and 1; 0.95 by default.
+    progress, max_memory
+        As of `learn_graph`.
+
+    Raises
+    ------
+    BundleError
+        A bundle cannot be trusted.
+    SchemaError
+        The releases have other columns, or share rows.
+    EstimationError
+        Nothing can be compared: the sentence says why.
+    MemoryLimitError
+        It may need more memory than it may have.
+    """
+    with opened(bundles) as own:
+        return Comparison(**vars(compare.compare_networks(own, **options)), bundles=tuple(own))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Joint(joint.Joint, _View):
+    """Graphs of several periods that were learned together, what changed, and views of that.
+
+    Attributes
+    ----------
+    bundles : tuple of Bundle
+        As of `Learned`.
+
+    Notes
+    -----
+    All others are those of `dp_learn.pipeline.joint.Joint`.
+    """
+
+    bundles: tuple[Bundle, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what was found in a sentence, for a notebook."""
+        return _paragraphs([summarize_changes(self.result())])
+
+    def result(self) -> JointResult:
+        """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""
+        return JointResult(self.bundles, self)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page that `dp-learn joint` writes as report.html, and return its path; see `Learned.report`."""
+        from dp_learn.output.page.joint import make_joint_page
+
+        return self._write(path, make_joint_page, self.result(), "learn_joint")
+
+
+class JointOptions(CompareOptions, total=False):
+    """The keyword arguments of `learn_joint`."""
+
+    order: str
+    coupling: str
+    alpha: float | None
+    strength: float | None
+
+
+def learn_joint(bundles: Sequence[Given], **options: Unpack[JointOptions]) -> Joint:
+    """Learn one graph a period from releases of different rows, each from all of them, and test what changed.
+
+    Parameters
+    ----------
+    bundles : sequence of Bundle, str or Path
+        From 2 to 60, as of `learn_graph`, with the same columns; in the order of time, if they have one.
+    order : {"time", "none"}
+        Whether neighbours are alike, or all.
+    coupling : {"fused", "smooth", "group"}
+        Values that stay the same until they jump, as by default; values that drift, which takes time; or links that are
+        in the same places, with values of their own.
+    alpha, strength : float, optional
+        The penalties of entries and of differences, on correlations; chosen by EBIC unless both are given.
+    fdr, confidence, progress, max_memory
+        As of `compare_networks`.
+
+    Raises
+    ------
+    BundleError
+        A bundle cannot be trusted.
+    SchemaError
+        The releases have other columns, share rows, have categories, or are too many.
+    EstimationError
+        There is no estimate: NoSolutionError, NotConvergedError, DrownedColumnError, or no penalty to choose.
+    MemoryLimitError
+        It may need more memory than it may have.
+    """
+    with opened(bundles) as own:
+        return Joint(**vars(joint.learn_joint(own, **options)), bundles=tuple(own))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
 from dp_bundle.base.quoting import name_columns, quote_name, quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
@@ -43,7 +44,7 @@ _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.5, 0.999
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Brief):
     """Two or more releases compared.
 
     Attributes

@@ -1,10 +1,12 @@
 """The way that learn, compare and joint take: from bundles to samples, and from what was learned to a result."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, TypeVar
 
-from dp_bundle import Bundle
+from dp_bundle import Bundle, open_bundles
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.manifest.release import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
@@ -13,8 +15,25 @@ from dp_learn.covariance.sources import share_rows
 from dp_learn.matrices.linalg import few_threads
 from dp_learn.pipeline.memory import require_learnable
 
+Given = Bundle | str | PathLike[str]  # open, or where it lies
 Progress = Callable[[str], None]
 Found = TypeVar("Found", bound=Any)  # Learned, Comparison, or Joint: it has `notes` and `contradictions`
+
+
+@contextmanager
+def opened(bundles: Given | Sequence[Given]) -> Iterator[list[Bundle]]:
+    """Yield one bundle or several, of which those that are paths or URIs are verified, and open within the block.
+
+    Raises
+    ------
+    BundleError, StoreError
+        As of `open_bundle`.
+    """
+    given = [bundles] if isinstance(bundles, Bundle | str | PathLike) else bundles
+    with ExitStack() as stack:
+        paths = [each for each in given if not isinstance(each, Bundle)]
+        found = iter([stack.enter_context(each) for each in open_bundles(paths)])
+        yield [each if isinstance(each, Bundle) else next(found) for each in given]
 
 
 @dataclass(frozen=True)

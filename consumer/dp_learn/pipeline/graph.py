@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.brief import Brief
 from dp_learn.inference.edges import EdgeInference, Pairs, shrink_weights
 from dp_learn.inference.nodes import NodeInference, node_strengths
 from dp_learn.matrices.linalg import FloatArray
@@ -56,7 +57,7 @@ class Variables:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphEstimate:
+class GraphEstimate(Brief):
     """A precision matrix with labels, the covariance it came from, and the uncertainty of its edges.
 
     Attributes

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
@@ -82,7 +83,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class Joint(Brief):
     """Graphs of several periods that were learned together, and what changed.
 
     Attributes

@@ -43,6 +43,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.draws import ErrorLaw
@@ -76,7 +77,7 @@ Intervals = tuple[FloatArray, FloatArray, FloatArray]  # estimates and the ends 
 
 
 @dataclass(frozen=True, eq=False)
-class NodeMeasures:
+class NodeMeasures(Brief):
     """Measures of the nodes of a graph, G of them.
 
     Attributes

@@ -7,6 +7,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
@@ -160,7 +161,7 @@ class Nodes:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Brief):
     """An estimate and everything that it rests on.
 
     Attributes

@@ -21,6 +21,7 @@ from functools import partial
 
 import numpy as np
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.engines.engine import Engine, map_in_order
 from dp_learn.covariance.draws import ErrorLaw
@@ -44,7 +45,7 @@ _AT_ONCE = 10  # draws of a task
 
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Stability(Brief):
     """What draws made of a graph of G nodes.
 
     Attributes

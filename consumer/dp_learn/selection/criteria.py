@@ -14,6 +14,7 @@ al. (2025), Graph Structure Learning with Privacy Guarantees for Open Graph Data
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -274,7 +275,7 @@ def cross_validate(
             "no alpha of the path has a solution in every fold: the folds are too small for this noise, give --alpha"
         )
     index = int(np.nanargmax(scores))
-    return choose_alpha(
+    chosen = choose_alpha(
         _sharp_drop(by_fold, index) if score == "mse" else index,
         f"{len(splits)}-fold cross-validation of the {title}",
         alphas,
@@ -283,6 +284,7 @@ def cross_validate(
         why_empty="no edge made the estimate agree better with the held-out rows",
         ended=why_ended([split.train for split in splits]) if ended else None,
     )
+    return replace(chosen, by_fold=by_fold)
 
 
 def _sharp_drop(scores: FloatArray, best: int) -> int:

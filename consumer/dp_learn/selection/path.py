@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
+from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.glasso.problem import Solution, make_groups, make_problem
 from dp_learn.glasso.solving import solve
@@ -38,7 +39,7 @@ class PathOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Brief):
     """An alpha and why it was chosen.
 
     Attributes
@@ -58,6 +59,8 @@ class Selection:
         The number of edges at each alpha, the mean over folds or subsamples of the rows; NaN where the rule did not go.
     ended : bool
         Whether the path ended for want of a solution.
+    by_fold : ndarray, shape (n_alphas, n_folds), or None
+        The score of each alpha in each fold, of a rule that has folds.
     """
 
     alpha: float
@@ -67,6 +70,7 @@ class Selection:
     note: str | None = None
     n_edges: FloatArray = field(default_factory=lambda: np.empty(0))
     ended: bool = False
+    by_fold: FloatArray | None = None
 
 
 def alpha_grid(

@@ -5,4 +5,4 @@ from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_publish.forecast.refusal import refuse_pointless
 else:
-    __getattr__ = import_on_demand(__name__)
+    __getattr__, __dir__ = import_on_demand(__name__)

@@ -82,7 +82,7 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "tables": [_differences_table(result), _strengths_table(result)],
         "releases": [describe_release(bundle) for bundle in result.bundles],
         "rows": [(name, f"{rows:,.0f}") for name, rows in zip(result.names, found.effective_rows, strict=True)],
-        **origin(result.bundles, command),
+        **origin(result, command),
     }
     title = f"{' and '.join(result.names)}: comparison"
     return render_page(Page(TEMPLATES, "comparison.html", title, values, figures))

@@ -108,7 +108,7 @@ def make_joint_page(result: JointResult, command: str) -> str:
         "changed": _changes_table(result),
         "periods": _periods_table(result),
         "releases": [describe_release(bundle) for bundle in result.bundles[:1]],
-        **origin(result.bundles, command),
+        **origin(result, command),
     }
     title = f"{result.names[0]} to {result.names[-1]}: joint graphs"
     data = {"joint": _data(result, links)} if drawn else {}

@@ -3,9 +3,6 @@
 What a result comes from: files, signers, digests, versions and settings, and how to cite it.
 """
 
-import re
-from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,11 @@ from dp_bundle.describe.sentences import (
     describe_total,
 )
 from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
 from dp_bundle.portals.histograms import draw_margins
+from dp_learn.output.folder import Result
 from dp_learn.output.messages import describe_notes
+from dp_learn.output.methods import SOFTWARE, describe_methods
 from dp_learn.output.page import curves
 from dp_learn.output.page.curves import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import (
@@ -35,11 +33,6 @@ from dp_learn.output.page.links import (
 from dp_learn.output.page.network import draw_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.summary import GraphResult
-
-_LONGEST, _LONGEST_CITATION = 200, 600  # letters
-_SOFTWARE = f"dpgraph {version('dpgraph')}"  # which made the page
-_SPECIAL = re.compile(r"([\\{}$&#^_%~])")
-_SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
 def describe_release(bundle: Bundle) -> list[tuple[str, str]]:
@@ -124,36 +117,10 @@ def _spell(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
-    """Return how to cite a result, as text and as BibTeX: the data, which releases of it, and the software."""
-    texts, entries = [], []
-    for bundle in bundles:
-        release, dataset = bundle.release, bundle.release.dataset
-        title = figure_text(dataset.title or dataset.name, _LONGEST)
-        year = release.lineage.created[:4]
-        creator = figure_text(dataset.creator or f"Signer {bundle.signer.key.fingerprint[:24]}", _LONGEST)
-        digest = bundle.manifest_sha256
-        about = f"Release {release.lineage.number}, manifest sha256:{digest}"
-        own = f" {figure_text(dataset.citation, _LONGEST_CITATION).rstrip('.')}." if dataset.citation else ""
-        texts.append(f"{creator} ({year}). {title}. {about}.{f' {dataset.url}' if dataset.url else ''}{own}")
-        fields = {"author": f"{{{_tex(creator)}}}", "title": f"{{{_tex(title)}}}", "year": year, "note": _tex(about)}
-        fields |= {"url": dataset.url} if dataset.url else {}
-        inner = ",\n".join(f"  {name:<6} = {{{value}}}" for name, value in fields.items())
-        entries.append(f"@misc{{dpgraph-{digest[:12]},\n{inner}\n}}")
-    made_from = "these releases" if len(bundles) > 1 else "it"
-    texts.append(f"This page was made from {made_from} with {_SOFTWARE}.")
-    return "\n".join(texts), "\n\n".join(entries)
-
-
-def origin(bundles: Sequence[Bundle], command: str) -> dict[str, Any]:
-    """Return what every page says of its own origin: the command, the software, how to cite it, and all guarantees."""
-    text, bibtex = cite(bundles)
-    promises = [(bundle, describe_promise(bundle)) for bundle in bundles]
-    return {"command": command, "software": _SOFTWARE, "citation": text, "bibtex": bibtex, "promises": promises}
-
-
-def _tex(text: str) -> str:
-    return _SPECIAL.sub(lambda found: _SPELLED.get(found[0], f"\\{found[0]}"), text)
+def origin(result: Result, command: str) -> dict[str, Any]:
+    """Return what every page says of its own origin: the command, the software, the methods, and all guarantees."""
+    promises = [(bundle, describe_promise(bundle)) for bundle in result.bundles]
+    return {"command": command, "software": SOFTWARE, "methods": describe_methods(result), "promises": promises}
 
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -205,7 +172,7 @@ def make_report(found: GraphResult, command: str) -> str:
         "forest": None if found.graph is None else find_forest(found.graph, found.summary["at_least"]),
         "prediction": describe_prediction(found),
         "settings": settings(found),
-        **origin(found.bundles, command),
+        **origin(found, command),
     }
     data = {} if graph is None else {"graph": network_data(graph, found.summary["noise_share_of_variance"])}
     data |= {} if maps is None else {"heat": heat_map_data(maps)}

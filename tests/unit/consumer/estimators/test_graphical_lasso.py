@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.covariance import EmpiricalCovariance, GraphicalLasso, log_likelihood
+from sklearn.model_selection import ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.unit.consumer.estimators.tables import noisy_wine
@@ -44,8 +45,8 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt) -> None:
             np.testing.assert_array_equal(fitted.precision_, learned.estimate.precision)
             assert fitted.penalty_share_ == 1.0 - refit
         assert np.isfinite(fitted.score(opened))
-        chosen = DebiasedGraphicalLassoCV(alphas=10).fit(opened)
-        assert chosen.alpha_ in chosen.selection_.alphas
+        chosen = DebiasedGraphicalLassoCV.from_bundle(bundle.path, alphas=10)
+        assert chosen.alpha_ in chosen.cv_results_["alphas"]
         with pytest.raises(ParameterError, match="noise_variance"):
             DebiasedGraphicalLasso(noise_variance=1.0).fit(opened)
         with pytest.raises(ParameterError, match="X"):
@@ -63,3 +64,18 @@ def test_noise_on_another_scale_than_the_rows_is_named_as_the_cause() -> None:
         assert raised.value.columns == drowned
     with pytest.raises(ParameterError, match="noise_variance"):
         make_pipeline(StandardScaler(), DebiasedGraphicalLasso(noise_variance=0.1)).fit(rows)
+
+
+def test_a_splitter_of_scikit_learn_splits_the_rows() -> None:
+    """The score of each split is that of the rows that it leaves out, by the estimate from the others."""
+    rows, settings = (
+        noisy_wine().to_numpy(),
+        {"noise_variance": 0.49, "scale": "covariance", "penalize_diagonal": False},
+    )
+    splits = [*ShuffleSplit(3, random_state=0).split(rows)]
+    fitted = DebiasedGraphicalLassoCV(cv=splits, alphas=[0.5, 0.2], **settings).fit(rows)
+    for fold, (train, test) in enumerate(splits):
+        precision = DebiasedGraphicalLasso(0.2, **settings).fit(rows[train]).precision_
+        left_out = np.cov(rows[test].T) - 0.49 * np.eye(13)
+        score = np.linalg.slogdet(precision)[1] - np.sum(left_out * precision)
+        assert fitted.cv_results_[f"split{fold}_test_score"][1] == pytest.approx(score, abs=1e-3)

@@ -1,11 +1,18 @@
 """What is learned, as Python shows it: the same edges everywhere, also once the bundle is closed."""
 
+import html
+import json
+import pickle
+import re
 from pathlib import Path
 
 import matplotlib as mpl
+import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
+from tests.conftest import Run
 
+import dp_learn
 from dp_bundle import open_bundle
 from dp_learn import Learned, learn_graph
 from dp_publish import Receipt
@@ -53,3 +60,30 @@ def test_the_plot_and_the_page(learned: Learned, tmp_path: Path, monkeypatch: py
     page = learned.report("page.html").read_text()
     assert "learn_graph(...) in Python" in page
     assert "Content-Security-Policy" in page
+
+
+def test_page_files_json_and_python_hold_the_same_numbers(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Every table, the summary and the methods are the same in all four, and the page spells the table's numbers."""
+    command("dp-learn", bundle.path, "--report", "--out", "found")
+    folder, learned = tmp_path / "found", learn_graph(bundle.path)
+    for name, table in {"edges": learned.edges(), "nodes": learned.nodes(), "pairs": learned.pairs()}.items():
+        pd.testing.assert_frame_equal(pd.read_csv(folder / f"{name}.csv"), table, check_dtype=False, rtol=1e-14)
+        assert table.attrs == {"units": {}}
+    assert json.loads((folder / "summary.json").read_text()) == learned.result().summary
+    assert (folder / "methods.txt").read_text() == learned.methods()
+
+    page = html.unescape((folder / "report.html").read_text())
+    assert learned.methods().partition("\n")[0] in page
+    cells = {float(number) for number in re.findall(r'data-order="([^"]+)"', page)}
+    shown = learned.edges()[["partial_correlation", "desparsified", "ci_low", "ci_high"]].to_numpy().ravel()
+    assert {float(f"{number:.9g}") for number in shown} <= cells
+
+
+def test_a_package_lists_its_names_and_results_are_short_and_can_be_pickled(learned: Learned) -> None:
+    """`dir` has all public names; no part of a result has a repr of several lines; a copy has the same tables."""
+    assert dir(dp_learn) == dp_learn.__all__
+    parts = learned, learned.bundles[0], learned.estimate, learned.fit, learned.measures, learned.estimate.inference
+    assert all(len(repr(part).splitlines()) == 1 and len(repr(part)) < 1000 for part in parts)
+    copy = pickle.loads(pickle.dumps(learned))  # noqa: S301  of our own
+    pd.testing.assert_frame_equal(copy.pairs(), learned.pairs())
+    assert copy.methods() == learned.methods()

@@ -73,7 +73,7 @@ def test_every_pair_has_a_line(tmp_path: Path) -> None:
     """All six pairs are there in the order of the columns, with the numbers of the edges, and 0 without an edge."""
     found = learned()
     assert found.measures is not None
-    write_pairs(found.estimate, tmp_path / "pairs.csv", found.measures.together)
+    write_pairs(found.estimate, tmp_path / "pairs.csv", found.measures)
     table, edges = pd.read_csv(tmp_path / "pairs.csv"), found.estimate.edges()
 
     assert list(table["source"]) == ["'=a"] * 3 + ['b "x", y'] * 2 + ["c"]
