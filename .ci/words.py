@@ -27,14 +27,14 @@ MOST = {
     "docs/adr": 300,
     "docs/bundle-format.md": 7_430,
     "docs/how-to": 1_850,
-    "docs/known-limits.md": 1_740,
+    "docs/known-limits.md": 1_700,
     "docs/publisher.md": 6_930,
-    "docs/reference": 3_200,
+    "docs/reference": 2_510,
     "docs/reproduction": 1_230,
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
-TOTALS = {"by hand": 66_150, "generated": 19_200, "long sentences": 150, "other words": 118}
+TOTALS = {"by hand": 64_750, "generated": 19_200, "long sentences": 142, "other words": 102}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
