@@ -1,4 +1,4 @@
-"""Renew what the README and the guides quote of the commands, and the README's picture.
+"""Renew what the README and the guides quote of the commands, and their pictures.
 
 python docs/quote.py [PAGE ...]
 
@@ -10,9 +10,11 @@ figures change with every run.
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from PIL import Image
+from playwright.sync_api import sync_playwright
 
 from dp_learn.output.layout import place_nodes
 
@@ -31,6 +35,10 @@ BLOCK = re.compile(
     r"(?P<mark><!-- not run: [^\n]+ -->\n)?^```(?P<kind>console|toml)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 LEAST_ALIKE = 0.5
+PHOTOGRAPHS = {  # the page that a guide's commands made, the part of it that is shown, and how high that is in pixels
+    "researcher": ("people.graph/report.html", "#graph", 640),
+    "portal": ("site/datasets/people-*/release-1.html", "#label", 370),
+}
 
 
 def main(pages: list[Path]) -> None:
@@ -43,6 +51,10 @@ def main(pages: list[Path]) -> None:
             page.write_text(renewed, encoding="utf-8")
             if page.stem == "README":
                 PICTURE.write_text(draw(Path(folder) / "people.graph"), encoding="utf-8")
+            if page.stem in PHOTOGRAPHS:
+                made, selector, height = PHOTOGRAPHS[page.stem]
+                (photographed,) = Path(folder).glob(made)
+                photograph(photographed, selector, height, ROOT / "docs" / f"{page.stem}.png")
 
 
 def prepare(folder: Path, *, made: bool) -> None:
@@ -106,6 +118,18 @@ def most_alike(quoted: str, printed: list[str]) -> str:
         sys.stderr.write(f"nothing like this is printed any more: {quoted}\n")
         return quoted
     return short(printed.pop(int(np.argmax(ratios))))
+
+
+def photograph(page: Path, selector: str, height: int, path: Path) -> None:
+    """Write a picture of the upper part of an element of a page, taken in this machine's Chromium, in few colours."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": 1180, "height": 1400}, color_scheme="light")
+        shown.goto(page.as_uri())
+        shown.wait_for_timeout(1500)  # milliseconds, for the graph to be drawn
+        taken = Image.open(io.BytesIO(shown.locator(selector).screenshot())).convert("RGB")
+        browser.close()
+    taken.crop((0, 0, taken.width, min(height, taken.height))).quantize(32).save(path, "PNG", optimize=True)
 
 
 # The picture: histograms and links on the left, the promise on the right.
