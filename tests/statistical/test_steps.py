@@ -3,12 +3,9 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
-from tests.statistical.transcripts import faults_of_steps, log_ratio, record, replay, two_rounds, worst_neighbours
+from tests.statistical.transcripts import faults_of_steps, two_rounds
 
-from dp_audit.judging import Guesses, judge_guesses
 from dp_publish.sampling.keystream import insecure_keystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -78,25 +75,3 @@ def test_faults_of_steps_are_found(fault: str, kind: str, monkeypatch: pytest.Mo
     FAULTS[fault](monkeypatch)
     mechanism = two_rounds(7 if kind == "scores" else 3, max_rows=4 if "entity" in fault else 1, kind=kind)
     assert any(faults_of_steps(mechanism, insecure_keystream(1)))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("p", "n_attacks"), [(4, 4), (2, 20), (10, 20)])
-def test_attacks_come_near_the_stated_mu_and_not_above(p: int, n_attacks: int) -> None:
-    """By exact likelihood ratios none of several proves more than mu, and all together find nine tenths of it."""
-    mechanism, n, correct = two_rounds(p), 500, []
-    pair = worst_neighbours(mechanism.places)
-    for seed in range(n_attacks):
-        keystream, coins = insecure_keystream(seed), np.random.default_rng(seed).integers(0, 2, n)
-        tables = [pair[:: 1 - 2 * int(coin)] for coin in coins]
-        turns = [record(mechanism, own, keystream) for own, _ in tables]
-        ratios = [
-            log_ratio(each, replay(mechanism, other, each)[0]) for each, (_, other) in zip(turns, tables, strict=True)
-        ]
-        correct.append(int(np.count_nonzero(np.array(ratios) > 0)))
-        bound, check = judge_guesses([Guesses("", correct[-1], n, 1.0)], 1e-4)
-        assert check.passed
-        assert bound < 1.0
-
-    found = 2 * stats.norm.ppf(sum(correct) / (n_attacks * n))
-    assert 0.88 < found < 1.0 + 4 * 2 * np.sqrt(0.25 / (n_attacks * n)) / stats.norm.pdf(0.5)

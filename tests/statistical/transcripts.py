@@ -1,9 +1,9 @@
 """Transcripts of releases in two rounds: the same steps played again on made-up neighbours of a table.
 
 A transcript is the outcomes of a release's steps, in order, with the statistic that each was drawn from. Played again
-on a neighbouring table with the same outcomes, the release shows that table's statistics, and so the exact likelihood
-ratio of every step given those before it; that of the whole transcript is their product. All else that is released must
-follow from the outcomes: the same outcomes on whatever table of as many rows show the same.
+on a neighbouring table with the same outcomes, the release shows that table's statistics, and so what every step, given
+those before it, tells of the two. All else that is released must follow from the outcomes: the same outcomes on
+whatever table of as many rows show the same.
 """
 
 import math
@@ -120,14 +120,6 @@ def judge_turn(turn: Turn, statistic: Any, n_rows: int = 1) -> tuple[float, str]
     if loss > n_rows * step.mu * SLACK:
         return loss, f"a row is told apart by the {step.name} with mu = {loss / n_rows:.4g}, above its {step.mu:.4g}"
     return loss, ""
-
-
-def log_ratio(turns: list[Turn], statistics: list[Any]) -> float:
-    """Return the logarithm of how much likelier a transcript is by its own table than by another one."""
-    return sum(
-        turn.step.log_density(turn.outcome, turn.statistic) - turn.step.log_density(turn.outcome, other)
-        for turn, other in zip(turns, statistics, strict=True)
-    )
 
 
 def faults_of_steps(mechanism: TwoRound, keystream: Keystream) -> Iterator[str]:

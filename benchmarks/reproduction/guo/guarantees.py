@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from dp_publish.accounting.conversions import unit_mu
 from reproduction.data_sets import Floats
 from reproduction.guo.printed_figures import paper_figures
 
@@ -37,4 +37,4 @@ def figures_of(rows: Floats, sigma: float) -> Figures:
         smallest=float(np.abs(rows).min()),
     )  # fmt: skip
     mus = [float(width / sigma) for width in widths]
-    return Figures(printed.section_5_1, unit_mu("cell", mus), unit_mu("row", mus))
+    return Figures(printed.section_5_1, max(mus), math.hypot(*mus))  # Dong, Roth & Su, corollary 3.3

@@ -14,7 +14,7 @@ Steinke (2016), arXiv 1605.02065. Canonne, Kamath & Steinke (2020), arXiv 2004.0
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from scipy import special
@@ -32,11 +32,6 @@ def rho_for_mu(mu: float) -> float:
 def mu_for_rho(rho: float) -> float:
     """Return mu = sqrt(2 rho); the inverse of `rho_for_mu`."""
     return math.sqrt(2 * rho)
-
-
-def unit_mu(unit: str, column_mus: Sequence[float]) -> float:
-    """Return the mu of one "cell" (the largest column's) or one "row" (Dong, Roth & Su, corollary 3.3)."""
-    return max(column_mus) if unit == "cell" else math.hypot(*column_mus)
 
 
 def delta_for_epsilon(mu: float, epsilon: float) -> float:

@@ -92,19 +92,6 @@ class NoisyLevels:
             found.append({values[place]: int(noisy[place]) for place in kept})
         return found
 
-    def log_density(self, outcome: Sequence[dict[str, int]], statistic: Counts) -> float:
-        """Return the logarithm of an outcome's density, up to what is the same for all tables; -inf if it cannot be."""
-        total = 0.0
-        for told, counts in zip(outcome, statistic, strict=True):
-            if not {*told} <= {*counts}:
-                return -math.inf
-            for value, number in counts.items():
-                if value in told:
-                    total -= 0.5 * ((told[value] - number) / self.sigma) ** 2
-                else:
-                    total += float(special.log_ndtr((self.threshold - 0.5 - number) / self.sigma))
-        return total
-
     def loss(self, one: Counts, other: Counts) -> float:
         """Return the distance over the noise's standard deviation; what is excepted apart."""
         return self.moved(one, other) / self.sigma

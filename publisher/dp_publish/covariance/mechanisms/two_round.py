@@ -122,12 +122,6 @@ class NoisySums:
         """Return the sum with noise."""
         return self.gaussian.draw(statistic, rng)
 
-    def log_density(self, outcome: NoisyMoments, statistic: ExactMoments) -> float:
-        """Return ``-||E||_F^2 / (2 sigma^2)``, the logarithm of the density of noise that is rounded to a fine grid."""
-        sigma, grid = self.gaussian.sigma_and_grid()
-        exact = grid.round(statistic.steps).astype(np.float64) * grid.step
-        return -0.5 * float(np.sum(((outcome.matrix - exact) / sigma) ** 2))
-
     def loss(self, one: ExactMoments, other: ExactMoments) -> float:
         """Return the distance of both sums on the grid over the noise's standard deviation on the diagonal."""
         sigma, grid = self.gaussian.sigma_and_grid()

@@ -1,4 +1,4 @@
-"""The private steps of a release in two rounds: each with its sensitivity, its cost, and its exact law.
+"""The private steps of a release in two rounds: each with its sensitivity, its cost, and what its law tells.
 
 A release is a sequence of steps. Which one comes next, and its every setting, follow from the outcomes before it and
 from public facts; the table decides only the statistic that a step draws its outcome from. So a release is written
@@ -24,7 +24,7 @@ _LEAST_SIGMA = 0.05  # of counts, which is as little as whole numbers may be giv
 _UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 
 Statistic = TypeVar("Statistic", contravariant=True)
-Outcome = TypeVar("Outcome")
+Outcome = TypeVar("Outcome", covariant=True)
 
 
 class Step(Protocol[Statistic, Outcome]):
@@ -47,9 +47,6 @@ class Step(Protocol[Statistic, Outcome]):
 
     def draw(self, statistic: Statistic, rng: Keystream) -> Outcome:
         """Return an outcome; the statistic is private."""
-
-    def log_density(self, outcome: Outcome, statistic: Statistic) -> float:
-        """Return the logarithm of an outcome's density, up to a number that is the same for all statistics."""
 
     def loss(self, one: Statistic, other: Statistic) -> float:
         """Return a mu with which its law, as it is, tells two statistics apart at the most."""
@@ -87,10 +84,6 @@ class Choice:
     def draw(self, statistic: NDArray[np.int64], rng: Keystream) -> int:
         """Return the place of the outcome."""
         return self.mechanism.choose(statistic, rng)
-
-    def log_density(self, outcome: int, statistic: NDArray[np.int64]) -> float:
-        """Return the logarithm of an outcome's probability."""
-        return float(self.mechanism.log_probabilities(statistic)[outcome])
 
     def loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
         """Return the mu of a mechanism whose log-ratios have the range that they have on these tables."""
@@ -137,10 +130,6 @@ class NoisyCounts:
         noise = sample_rounded_gaussian(self.sigma, statistic.size, rng).reshape(statistic.shape)
         noisy: NDArray[np.int64] = statistic + noise
         return noisy
-
-    def log_density(self, outcome: NDArray[np.int64], statistic: NDArray[np.int64]) -> float:
-        """Return ``-|E|^2 / (2 sigma^2)``: rounding is done to what has continuous noise, and costs nothing."""
-        return -0.5 * (self.moved(outcome, statistic) / self.sigma) ** 2
 
     def loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
         """Return the distance over the noise's standard deviation."""
@@ -194,10 +183,6 @@ class NoisyLengths:
     def draw(self, statistic: int, rng: Keystream) -> int:
         """Return the sum with noise, in units of 2^-bits."""
         return self.in_units(statistic) + int(sample_rounded_gaussian(self.sigma, 1, rng)[0])
-
-    def log_density(self, outcome: int, statistic: int) -> float:
-        """Return ``-E^2 / (2 sigma^2)``."""
-        return -0.5 * ((outcome - self.in_units(statistic)) / self.sigma) ** 2
 
     def loss(self, one: int, other: int) -> float:
         """Return the distance over the noise's standard deviation."""

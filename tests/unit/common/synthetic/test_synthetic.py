@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
-from tests.conftest import make_policy
+from tests.conftest import Run, make_policy
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import DpGraphError
+from dp_bundle.cli import main
 from dp_bundle.synthetic.columns import before_clipping
 from dp_bundle.synthetic.files import copula_of, describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -233,3 +234,15 @@ def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     found = pd.read_parquet(tmp_path / "s.parquet")["amount"]
     assert (found == 0).mean() == pytest.approx((amount == 0).mean(), abs=0.04)
     assert found.max() < 5 * amount.max()
+
+
+def test_more_rows_than_a_disk_holds_are_drawn_for_nobody_who_did_not_ask(
+    path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the release states as many, --rows must say how many, and does."""
+    monkeypatch.setattr(main, "_MANY_ROWS", 99)
+    words = ("dp-bundle", "synthesize", path, "--out", "s.csv", "--any-signer", "--json")
+    refused = command(*words)
+    assert (refused.returncode, "--rows must be given" in refused.stderr) == (2, True)
+    assert json.loads(command(*words, "--rows", 100, "--seed", 4).stdout)["seed"] == 4
+    assert len(pd.read_csv("s.csv")) == 100
