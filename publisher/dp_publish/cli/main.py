@@ -10,15 +10,15 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Collection
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.base.errors import DpGraphError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.cli.console import (
@@ -26,6 +26,7 @@ from dp_bundle.cli.console import (
     DataPath,
     NewPath,
     With,
+    Without,
     already,
     answer,
     engine_options,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from dp_publish.ledger.ledger import Ledger
+    from dp_publish.policy.columns import Prepared
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt
 
@@ -127,6 +129,19 @@ def cli() -> None:
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
 @option("--confirmed", applies=ALWAYS, hidden=True, help="The mark of the table's files that the desk was asked about.")
+@option("--yes", applies=ALWAYS, is_flag=True, help="Publish without asking, which only a terminal is asked.")
+@option(
+    "--account",
+    applies=ALWAYS,
+    metavar="DATASET",
+    help="The dataset with earlier releases of the same people, whose account in the ledger pays.",
+)
+@option(
+    "--new-account",
+    applies=[Without("account")],
+    is_flag=True,
+    help="Begin an account, though there is one of a table with these columns: of other people.",
+)
 @option("--details", applies=ALWAYS, is_flag=True, help="Say all about the release afterwards, not ten lines.")
 @memory_option
 @json_option
@@ -146,6 +161,9 @@ def publish_command(
     anyway: bool,
     confirmed: str | None,
     details: bool,
+    yes: bool,
+    account: str | None,
+    new_account: bool,
     max_memory: int | None,
     as_json: bool,
     quiet: bool,
@@ -164,6 +182,7 @@ def publish_command(
     """
     begun_at = datetime.datetime.now(datetime.UTC)
     from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal
+    from dp_publish.cli.messages.ledger import require_known
     from dp_publish.cli.messages.release import describe_receipt, receipt_document, summarize_receipt
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
@@ -183,11 +202,15 @@ def publish_command(
         step("looking at the table")
 
     # what is published, and whether that can be, and should
-    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
+    usual = _plain_name(data)
+    policy = load_policy(used_policy(data, policy_file), usual, privacy)
     ledger = open_ledger(ledger_place)
-    withheld = ledger.entities(policy.dataset.name)
     opened = open_table(data, policy.table)
     opened = opened.confirmed(confirmed) if confirmed else opened
+    if account is not None:
+        require_known(ledger.books(), account)
+        policy = policy.model_copy(update={"dataset": policy.dataset.model_copy(update={"name": account})})
+    withheld = ledger.entities(policy.dataset.name)
     policy, why, prepared = choose_release(data, policy, withheld, opened=opened, may_search=engine != "dask")
     check_in_advance(
         prepared,
@@ -198,9 +221,13 @@ def publish_command(
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
     )
     step("")
+    if not new_account and policy.dataset.name == usual:
+        _ask_account(ledger, usual, opened.types)
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
     if earlier and prepared.policy.sought:
         say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
+    if is_shown and sys.stdin.isatty() and not (yes or as_json):
+        _ask(prepared, ledger)
 
     signing_key = _signing_key(key, say)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
@@ -542,6 +569,29 @@ def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
     if not is_there or (place and not Path(place).is_file() and not ledger.books().entries):
         raise DpGraphError(f"there is no ledger at {ledger.place}: correct its place, or make it with ledger restore")
     return ledger
+
+
+def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:
+    """Refuse to begin an account that nobody chose where another one is of a table with these columns."""
+    from dp_publish.ledger.alike import find_alike
+
+    if (known := find_alike(ledger.books(), dataset, names)) is not None:
+        same = shlex.join(["--account", known])
+        raise PolicyError(
+            f"{known!r} has an account, and the same columns: are these the same people? {same} adds the cost to what "
+            "they have paid; --new-account begins at nothing, for other people"
+        )
+
+
+def _ask(prepared: Prepared, ledger: Ledger) -> None:
+    """Say what would be published, and end unless the answer is yes."""
+    from dp_publish.cli.messages.before import describe_before
+
+    with suppress(ParameterError, PolicyError, PrivacyError):  # of a strength at the edge of what can be released
+        for line in describe_before(prepared, ledger):
+            tell(line)
+    if not click.confirm("Publish this? It cannot be taken back", default=False, err=True):
+        raise DpGraphError("nothing was published, and nothing was spent")
 
 
 def _write_beside(

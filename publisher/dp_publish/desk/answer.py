@@ -34,6 +34,7 @@ from dp_publish.forecast.planned import PlannedRelease
 from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_by_outlook
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.forecast.whose_rows import ask_whose
+from dp_publish.ledger.alike import find_alike
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
@@ -51,6 +52,10 @@ _REFUSALS = (PolicyError, PrivacyError, ParameterError)
 _USUAL = (
     "Noisy rows are published, as always where something is declared of columns and nothing of the release: choose "
     "second moments by hand where these show more."
+)
+_ALIKE = (
+    " The dataset {!r} has the same columns, and an account of its own: if these are the same people, write its name "
+    "under [dataset] in the policy, and open the desk again."
 )
 _CHOSEN = {
     "rows": "Noisy rows are published, as was chosen.",
@@ -253,10 +258,12 @@ class Desk:
         answer.plan = self._plan(prepared, kinds, row, None if judged else row)
         answer.held, answer.shown = describe_held(row), describe_findings(answer.plan)
 
-        account = spending_of(self.ledger, policy)
+        account, books, name = spending_of(self.ledger, policy), self.ledger.books(), policy.dataset.name
         answer.account = budget_sentence(account, booked_mu)
         if passes_budget(account, booked_mu):
             answer.object("privacy-budget_mu", answer.account)
+        if known := self._keep("alike", (books.head, name), lambda: find_alike(books, name, self.columns)):
+            answer.account += _ALIKE.format(known)
         self._look(answer, prepared, row.planned)
         try:
             refuse_by_outlook(row, prepared.table.types)

@@ -157,7 +157,7 @@ class Session:
         insists = ["--anyway"] if fields.get("anyway") else []
         ledger = ["--ledger", self.asked.ledger] if self.asked.ledger else []
         options = ["--policy", str(self._copy(answer)), "--key", self.asked.key, *ledger, "--progress", "lines"]
-        table = ["--confirmed", self.desk.opened.fingerprint]
+        table = ["--new-account", "--confirmed", self.desk.opened.fingerprint]
         return ["publish", *options, *table, *insists, "--", str(self.asked.data)]
 
     def _copy(self, answer: Answer) -> Path:

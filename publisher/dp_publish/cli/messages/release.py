@@ -39,7 +39,7 @@ from dp_publish.release.publishing import Receipt
 _SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
-_GUESSING = "Let somebody know all but this, and guess which of two possibilities is true."
+GUESSING = "Let somebody know all but this, and guess which of two possibilities is true."
 _SEVERAL = " Whoever has several of them is protected less in all."
 _TENS = ("one", "ten", "a hundred", "a thousand", "ten thousand", "a hundred thousand")
 
@@ -68,7 +68,7 @@ def summarize_receipt(
     lines = {
         "left out": _left_out_in_words(receipt, policy),
         "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
-        "promise": " ".join([_GUESSING, *promised] if promised else label["plainly"]) + surely,
+        "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
         "readers": describe_held(row) if row else describe_use(release, policy)[-1],
         "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
         + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit)} in all")

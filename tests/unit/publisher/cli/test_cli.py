@@ -6,9 +6,12 @@ import dataclasses
 import json
 import math
 import re
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -277,6 +280,31 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
     other = policy.model_copy(update={"columns": spread})
     write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other, key)
     assert path.read_text() == page
+
+
+def test_a_terminal_is_asked_first(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is no unless it is yes, and nothing is spent by then; --yes, like a pipe, is asked nothing."""
+    for stream in (sys.stdin, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", lambda _, default, **__: default)
+    ended = call(people.name)
+    assert (ended.code, Ledger().entries()) == (1, [])
+    for said in ("published: 3 columns of 400 rows", "left out: 'name'", "protected: ", "readers: ", "account: people"):
+        assert said in ended.err
+    assert call(people.name, "--yes").code == 0
+
+
+def test_a_table_under_a_new_name_is_asked_whose_it_is(people: Path, call: Call) -> None:
+    """One account pays for the same people; who says so begins another one."""
+    for name in ("first", "second"):
+        shutil.copy(people, f"{name}.parquet")
+    words = "--mu", 20
+    assert call("first.parquet", *words).code == 0
+    asked = call("second.parquet", *words)
+    assert (asked.code, "are these the same people? --account first" in asked.err) == (2, True)
+    assert call("second.parquet", *words, "--account", "first").code == 0
+    assert call("second.parquet", *words, "--new-account", "--out", "b.tar").code == 0
+    assert [(each.dataset, each.number) for each in Ledger().entries()] == [("first", 1), ("first", 2), ("second", 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""What a publisher reads before a release is paid for, on one screen, from what a plan that looks may tell."""
+
+from collections.abc import Iterator
+
+from dp_bundle.base.quoting import counted, listed, quote_name
+from dp_publish.cli.messages.release import GUESSING
+from dp_publish.desk.answer import promise_in_words, spending_of
+from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
+from dp_publish.forecast.outlook import describe_held, forecast
+from dp_publish.forecast.page.texts import budget_sentence
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.coded_columns import raw_names
+from dp_publish.policy.columns import Prepared
+from dp_publish.policy.open_columns import reasons
+
+_SCALES = {"raw": "values", "scores": "normal scores"}
+_BY_COLUMN = "values, or of normal scores where these are chosen"
+
+
+def describe_before(prepared: Prepared, ledger: Ledger) -> Iterator[str]:
+    """Yield what is published and left out, who is protected and how far, what readers see, and what is paid.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The release that was checked.
+    ledger : Ledger
+        Which account pays, and what is left in it.
+    """
+    policy, n_rows, kinds = prepared.policy, prepared.count_rows(), prepared.kinds
+    if policy.sought is not None:
+        kinds = dict.fromkeys(kinds, "continuous")
+    row = forecast(policy, kinds, n_rows)
+    guarantee, booked_mu = row.planned.promise()
+    promise = promise_in_words(guarantee, row.planned)
+
+    names = raw_names(kinds, policy.sources)
+    left_out = policy.sought.left_out if policy.sought else dict.fromkeys(prepared.left_out, "by policy or type")
+    rare = left_out_by_first_rows(policy, n_rows, words_in_first_rows(prepared.table, policy)) if policy.sought else {}
+    yield f"published: {counted(len(names), 'column')} of {counted(n_rows, 'row')}: {listed(names)}"
+    yield f"left out: {reasons(left_out) or 'nothing'}"
+    if rare:
+        yield f"probably left out, too, as the first rows look, for your eyes only: {reasons(rare)}"
+
+    yield f"protected: {promise['who']} {GUESSING} {promise['hundred']}"
+    yield f"readers: {describe_held(row)}"
+    if policy.privacy.is_moments:
+        scale = _SCALES.get(str(policy.privacy.scale), _BY_COLUMN)
+        yield f"correlations: of {scale}, give or take {1.96 * row.shown.error:.2g}"
+    yield f"account: {quote_name(policy.dataset.name)}. {budget_sentence(spending_of(ledger, policy), booked_mu)}"
