@@ -46,7 +46,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     age = rng.normal(45, 15, 300)
     table = pd.DataFrame({"systolic": 80 + age + rng.normal(0, 4, 300), "gil גיל": age})
     table[HOSTILE] = rng.poisson(3, 300)
-    columns = {name: {"bounds": [0, 200], "unit": HOSTILE} for name in table}
+    columns: dict[str, Any] = {name: {"bounds": [0, 200], "unit": HOSTILE} for name in table}
+    table["ward"] = rng.choice([HOSTILE, "b", "c"], 300)
+    columns["ward"] = {"kind": "category", "categories": [HOSTILE, "b", "c"]}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPGRAPH_HOME", str(folder / "home"))
         new_key_pair()
@@ -130,7 +132,7 @@ def test_pages_read_without_a_script(site: Path, open_silent: Callable[..., Open
     expect(page.locator("#finder")).to_be_hidden()
     page = open_silent(page_of(site, "clinic"), scripts=False).page
     expect(page.locator(".label svg.guesses").first).to_be_visible()
-    assert page.locator("svg.bars").count() == 3
+    assert page.locator("li svg.bars").count() == 3
     page = open_silent(page_of(site, "scores"), scripts=False).page
     expect(page.locator("svg.network")).to_be_visible()
     expect(page.locator("#narrow")).to_be_hidden()
@@ -157,7 +159,8 @@ def test_hostile_texts_are_text(site: Path, open_silent: Callable[..., Opened]) 
     """Markup in a description, a column's name and its unit is shown as it was written."""
     page = open_silent(page_of(site, "dataset")).page
     expect(page.locator("p.lead")).to_have_text(HOSTILE)
-    assert HOSTILE in [each.inner_text() for each in page.locator(".histograms h3").all()]
+    for place in (".histograms h3", ".levels bdi"):
+        assert HOSTILE in [each.inner_text() for each in page.locator(place).all()]
     assert page.locator("main img, main script").count() == 0
 
 
