@@ -15,10 +15,10 @@
       return !link.row.hidden;
     });
     document.getElementById("narrow-said").textContent = Number(least.value).toFixed(2);
-    const counted = shown.length === links.length ? `${links.length} links` : `${shown.length} of ${links.length} links`;
+    const counted = shown.length === links.length ? `${links.length}` : `${shown.length} of ${links.length}`;
     const beside = shown.map((link) => `${link.ends.find((end) => end !== column.value)} (${link.weight})`);
     const neighbours = column.value && shown.length ? `, of ${column.value} with ${beside.join(", ")}` : "";
-    says.textContent = `${counted}${neighbours}`;
+    says.textContent = `${counted} ${form.dataset.what}${neighbours}`;
   }
 
   if (form) {
