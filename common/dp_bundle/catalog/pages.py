@@ -35,6 +35,7 @@ from dp_bundle.page.tables import MINUS, PageTable, TableColumn
 ASSETS = Path(__file__).with_name("assets")
 SCALE: tuple[Shade, ...] = DIVERGING[::2]  # of correlations
 _DRAWN = 60  # links
+_CLEAR = 4.0  # standard errors of a correlation that is drawn
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _STEP, _RADIUS = 16, 5.5  # of a dot
@@ -250,6 +251,9 @@ def data_values(data: Facts, file: str, signer: str) -> Facts:
     if graph is not None:
         links = [(graph["nodes"][one], graph["nodes"][other], *rest) for one, other, *rest in graph["links"][:LISTED]]
     columns = [[each["name"], *entry] for each in data["columns"] for entry in (*each["bars"], *each["numbers"])]
+    drawn = links or [
+        pair for pair, (*_, value, error) in zip(pairs, found["pairs"], strict=True) if abs(value) > _CLEAR * error
+    ]
     weight = "partial correlation" if links else "correlation"
     wanted = ["--rows", "10000", "--seed", "1", "--out", f"{stem}.synthetic.csv"]
     synthesize = shlex.join(["dp-bundle", "synthesize", file, *wanted])
@@ -260,7 +264,8 @@ def data_values(data: Facts, file: str, signer: str) -> Facts:
         "scale": SCALE,
         "links": links,
         "pairs": pairs,
-        "ring": _ring((links or pairs)[:_DRAWN], order),
+        "drawn": drawn[:_DRAWN],
+        "ring": _ring(drawn[:_DRAWN], order),
         "links_csv": _csv(["column", "and", weight, "low", "high"], [each[:5] for each in links or pairs]),
         "columns_csv": _csv(["column", "what", "value", "low", "high"], columns),
         "stem": stem,

@@ -18,7 +18,8 @@
     const counted = shown.length === links.length ? `${links.length}` : `${shown.length} of ${links.length}`;
     const beside = shown.map((link) => `${link.ends.find((end) => end !== column.value)} (${link.weight})`);
     const neighbours = column.value && shown.length ? `, of ${column.value} with ${beside.join(", ")}` : "";
-    says.textContent = `${counted} ${form.dataset.what}${neighbours}`;
+    const what = links.length === 1 ? form.dataset.what.slice(0, -1) : form.dataset.what;
+    says.textContent = `${counted} ${what}${neighbours}`;
   }
 
   if (form) {
