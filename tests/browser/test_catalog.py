@@ -43,9 +43,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Publish six bundles, tamper with a copy of one, and make their site."""
     folder = tmp_path_factory.mktemp("portal")
     rng = np.random.default_rng(5)
-    table = pd.DataFrame({"systolic": rng.normal(125, 14, 300), "gil גיל": rng.normal(45, 15, 300)})
+    age = rng.normal(45, 15, 300)
+    table = pd.DataFrame({"systolic": 80 + age + rng.normal(0, 4, 300), "gil גיל": age})
     table[HOSTILE] = rng.poisson(3, 300)
-    columns = {name: {"bounds": [0, 200], "unit": HOSTILE} for name in table}
+    columns: dict[str, Any] = {name: {"bounds": [0, 200], "unit": HOSTILE} for name in table}
+    table["ward"] = rng.choice([HOSTILE, "b", "c"], 300)
+    columns["ward"] = {"kind": "category", "categories": [HOSTILE, "b", "c"]}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPGRAPH_HOME", str(folder / "home"))
         new_key_pair()
@@ -54,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path = folder / "bundles" / file
             path.parent.mkdir(exist_ok=True)
             receipt = publish(table, policy, out=path, key=load_key(), keystream=insecure_keystream(7))
-            write_page(receipt, policy, load_key())
+            write_page(receipt, policy)
         content = bytearray((folder / "bundles" / "clinic-2.tar").read_bytes())
         content[len(content) // 2] ^= 1
         (folder / "bundles" / "tampered.tar").write_bytes(content)
@@ -129,14 +132,35 @@ def test_pages_read_without_a_script(site: Path, open_silent: Callable[..., Open
     expect(page.locator("#finder")).to_be_hidden()
     page = open_silent(page_of(site, "clinic"), scripts=False).page
     expect(page.locator(".label svg.guesses").first).to_be_visible()
-    assert page.locator("svg.histogram").count() == 3
+    assert page.locator("li svg.bars").count() == 3
+    page = open_silent(page_of(site, "scores"), scripts=False).page
+    expect(page.locator("svg.network")).to_be_visible()
+    expect(page.locator("#narrow")).to_be_hidden()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download these links as CSV").click()
+    assert "systolic,gil גיל,0.9" in Path(download.value.path()).read_text()
+
+
+def test_links_are_narrowed_and_lines_are_copied(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """A column's neighbours are named, a strength hides weaker links in table and picture, and lines are selected."""
+    page = open_silent(page_of(site, "scores")).page
+    n_links = page.locator("#links-table tbody tr").count()
+    page.get_by_label("Column", exact=True).select_option("systolic")
+    expect(page.locator("#narrow-count")).to_contain_text("of systolic with gil גיל (+0.")
+    page.get_by_label("Column", exact=True).select_option("")
+    page.get_by_label("At least this strong").fill("1")
+    expect(page.locator("#narrow-count")).to_have_text(f"0 of {n_links} links")
+    assert page.locator("svg.network .away").count() == n_links
+    page.locator(".copy").nth(1).click()
+    assert "learn_graph(bundle)" in page.evaluate("window.getSelection().toString()")
 
 
 def test_hostile_texts_are_text(site: Path, open_silent: Callable[..., Opened]) -> None:
     """Markup in a description, a column's name and its unit is shown as it was written."""
     page = open_silent(page_of(site, "dataset")).page
     expect(page.locator("p.lead")).to_have_text(HOSTILE)
-    assert HOSTILE in [each.inner_text() for each in page.locator(".cards h3").all()]
+    for place in (".histograms h3", ".levels bdi"):
+        assert HOSTILE in [each.inner_text() for each in page.locator(place).all()]
     assert page.locator("main img, main script").count() == 0
 
 

@@ -45,9 +45,8 @@ def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
         yield from _of_manifest(bundle.release.model_dump(mode="json"), "manifest")
         yield from read_text(_without_bounds(describe_bundle(bundle, None), release), "inspect")
 
-    sharp = release_in_words(receipt)
-    page = page_beside(sharp, signer="ed25519:0", manifest_sha256="0", file="x.tar", seen=[])
-    yield from claims_of_label(page)
+        sharp = release_in_words(receipt)
+        yield from claims_of_label(page_beside(bundle, sharp, file="x.tar", seen=[]))
     label = worded_label(sharp)
     yield from read_text("\n".join(describe_processing(sharp, label, "ed25519:0", "0")), "record of processing")
     for name in ("guess", "who", "plainly", "strength", "spent", "unprotected"):

@@ -30,7 +30,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Cumulative, Discovery, Guarantee
 from dp_bundle.manifest.release import Release
 
-SHOWN_COLUMNS = 100  # of a release, with their histograms
+_SHOWN_COLUMNS = 100  # of rows, with their noise
 _PROTECTED = {"cell": "one cell", "row": "one row", "change": "one person’s part of a cell", "entity": "one entity"}
 FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."
 _WEAK = 0.9  # from this share of right guesses on, the protection is called weak
@@ -61,7 +61,7 @@ def worded_label(release: Release) -> dict[str, Any]:
             *describe_sources(release),
         ],
         "strength": describe_promise(release),
-        "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
+        "columns": [_column(name, *described) for name, described in islice(first.items(), _SHOWN_COLUMNS)],
     }
     protection = worded_protection(guarantee, release.kind, release.columns, release.discovery)
     guess, right = protection["guess"], protection["right"]

@@ -8,16 +8,13 @@ A portal's files for other machines: a DCAT catalog, an Atom feed, a sitemap and
 References
 ----------
 DCAT-AP 3.0.0. RFC 4287 (Atom). sitemaps.org, protocol 0.9. GNU coreutils, sha256sum.
-What a site shows of one bundle are plain texts and numbers, which can be kept for the next run. What is shown of
-values, a histogram for each column and the first lines, is computed from noisy values alone, which reveals nothing
-that the bundle does not.
+What a site shows of one bundle are plain texts and numbers, which can be kept for the next run.
 """
 
 import contextlib
 import datetime
 import hashlib
 import json
-import math
 import os
 import re
 import uuid
@@ -25,12 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from itertools import combinations_with_replacement, islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, quote_path
@@ -38,25 +31,14 @@ from dp_bundle.bundle.opened import Bundle, tar_beside
 from dp_bundle.bundle.packing import belongs, minisig_path, published_files, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
-from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
-from dp_bundle.catalog.pages import (
-    ASSETS,
-    Facts,
-    Listed,
-    Refused,
-    list_page,
-    release_page,
-    survey_moments,
-    withdrawn_page,
-)
+from dp_bundle.catalog.label import worded_label
+from dp_bundle.catalog.pages import ASSETS, Listed, Refused, list_page, release_page, withdrawn_page
+from dp_bundle.catalog.shown import Facts, show_data
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements
-from dp_bundle.data.margin_summary import share_interval
-from dp_bundle.data.rows import to_numpy
-from dp_bundle.describe.sentences import column_meanings, describe_bounds, describe_size
+from dp_bundle.describe.sentences import describe_gaps, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder, write_whole
-from dp_bundle.manifest.columns import Column
 from dp_bundle.page.document import fill_template
 from dp_bundle.portals.learned import find_reader_package
 from dp_bundle.portals.vocabularies import describe_in, read_template
@@ -66,9 +48,6 @@ from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
 _SOURCES = {".py", ".html", ".css", ".js", ".json", ".txt", ".xml"}
-_BARS = 30
-_BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
-_ROWS, _ACROSS = 8, 12  # of the preview
 _HOLDS = {"rows": "noisy rows", "covariance": "second moments", "histograms": "histograms and second moments"}
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -533,8 +512,6 @@ def survey(path: Path, key: str, address: str, entries: Entries) -> dict[str, An
 
 def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, Any]:
     release, lineage = bundle.release, bundle.release.lineage
-    clip = release.second_moments.column_clip if release.second_moments is not None else None
-    meanings = column_meanings(release)
     folder, page, tar = _places(bundle)
     whole = PublishedFile(f"{address}{folder}/{tar}", size, sha256, TAR)
     near = PublishedFile(whole.path if address else tar, size, sha256, TAR)
@@ -553,14 +530,12 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "previous": lineage.previous,
         "kind": release.kind,
         "holds": _HOLDS["histograms" if release.margins is not None else release.kind],
-        "has_margins": release.margins is not None,
         "measure": describe_size(release),
         "software": release.software,
-        "n_columns": len(release.columns),
         "label": worded_label(release),
         "about": _about(Subject(release)),
-        "columns": [_column(column, clip, meanings) for column in release.columns[:SHOWN_COLUMNS]],
-        **_show_values(bundle),
+        "data": show_data(bundle),
+        "gaps": describe_gaps(release),
         "dcat": describe_in("dcat", release, [whole], address=f"{address}{folder}/{page}"),
         "schema_org": describe_in(
             "schema.org", release, [near], address=f"{address}{folder}/{page}" if address else ""
@@ -607,95 +582,6 @@ def _citation(subject: Subject, by: str) -> str:
     return said + (f" {subject.identifier}" if more.doi else "")
 
 
-def _column(column: Column, clip: float | None, meanings: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "description": column.description,
-        "unit": column.unit,
-        "holds": meanings.get(column.name, "Whole numbers." if column.kind == "integer" else "Numbers."),
-        "kept": describe_bounds(column, clip),
-        "bounds": column.bounds,
-    }
-
-
 def _in_address(name: str) -> str:
     """Return a name as a part of an address: at most 40 letters and digits of ASCII, joined by hyphens."""
     return _NOT_IN_NAMES.sub("-", name.lower()).strip("-")[:40].strip("-") or "dataset"
-
-
-def _show_values(bundle: Bundle) -> dict[str, Any]:
-    """Return the histograms and the preview of a release of rows, or the first entries of a covariance release.
-
-    Returns
-    -------
-    dict
-        `histograms`, one for each of the first columns; `heads` and `lines`, the preview, a list for each column;
-        `moments`, by `survey_moments`.
-
-    Raises
-    ------
-    BundleFormatError
-        The data are not what the manifest says.
-    """
-    if bundle.release.kind == "covariance":
-        return {"histograms": [], **_first_entries(bundle), "moments": survey_moments(bundle)}
-    columns = bundle.release.columns
-    counted: list[_Histogram] = []
-    heads = [column.name for column in columns[:_ACROSS]]
-    lines: list[list[float]] = [[] for _ in heads]
-    for batch in bundle.batches():
-        values = [to_numpy(batch.column(place)) for place in range(min(SHOWN_COLUMNS, len(columns)))]
-        counted = counted or [_Histogram(*pair) for pair in zip(columns, values, strict=False)]
-        for histogram, found in zip(counted, values, strict=True):
-            histogram.add(found)
-        for line, found in zip(lines, values, strict=False):
-            line.extend(float(value) for value in found[: _ROWS - len(line)])
-    drawn = [histogram.document() for histogram in counted]
-    return {"histograms": drawn, "heads": heads, "lines": lines, "moments": None}
-
-
-def _first_entries(bundle: Bundle) -> dict[str, Any]:
-    matrix, labels = bundle.second_moments(), bundle.release.matrix_labels
-    places = list(islice(combinations_with_replacement(range(len(labels)), 2), _ROWS))
-    lines = [[labels[row] for row, _ in places], [labels[column] for _, column in places]]
-    return {"heads": ["row", "column", "value"], "lines": [*lines, [float(matrix[place]) for place in places]]}
-
-
-class _Histogram:
-    """Counts of a column's values in bars of one width; what lies beyond is counted in the outermost bars."""
-
-    def __init__(self, column: Column, first: NDArray[Any]) -> None:
-        self.response, (self.low, self.high) = column.response, _range(column, first)
-        self.counts = np.zeros(_BARS, np.int64)
-        self.least, self.most, self.total, self.n = math.inf, -math.inf, 0.0, 0
-
-    def add(self, values: NDArray[Any]) -> None:
-        """Count more values."""
-        places = (values - self.low) * (_BARS / (self.high - self.low))
-        bars = np.clip(places, 0, _BARS - 1).astype(np.int64)
-        self.counts += np.bincount(bars, minlength=_BARS)
-        self.least, self.most = min(self.least, float(values.min())), max(self.most, float(values.max()))
-        self.total += float(values.sum(dtype=np.float64))
-        self.n += len(values)
-
-    def document(self) -> dict[str, Any]:
-        """Return what a page shows."""
-        about = {"low": self.low, "high": self.high, "least": self.least, "most": self.most}
-        found = {**about, "mean": self.total / self.n, "counts": [int(count) for count in self.counts]}
-        if self.response is not None:
-            seen = np.asarray(self.total / self.n)
-            share = np.clip(self.response.share_before(seen), 0.0, 1.0)
-            found["share"] = [*map(float, (share, *share_interval(seen, self.n, response=self.response)))]
-        return found
-
-
-def _range(column: Column, first: NDArray[Any]) -> tuple[float, float]:
-    """Return where the bars begin and end: beyond the bounds, or at the extremes of the first values."""
-    beyond = 0.0 if column.response is not None else _BEYOND * column.cell_noise.sigma
-    if column.bounds is not None:
-        low, high = column.bounds[0] - beyond, column.bounds[1] + beyond
-    else:
-        low, high = float(first.min()), float(first.max())
-    if not (math.isfinite(high - low) and high - low > 0):
-        return (low, low + 1.0) if math.isfinite(low) and low + 1.0 > low else (-1.0, 1.0)
-    return low, high

@@ -1,46 +1,46 @@
 """The pages of a site, the list of datasets and one for each release with its privacy label, and that beside a bundle.
 
-The last has a paragraph for a record of processing. Pictures are SVG, drawn when a page is made, so that they need no
-script; colours follow the page's.
-
-What the page of a release of second moments shows of them: correlations as a map of colours, and the graph.
-
-Both are learned when the bundle is surveyed, by whoever learns here (`portals.learned`), and kept as plain numbers.
-Pictures are drawn by the template, and tables have the numbers.
+Both of a release show what `show_data` found, by the same template. The last has a paragraph for a record of
+processing. Pictures are SVG, drawn when a page is made, so that they need no script; colours follow the page's.
+Downloads are in the addresses of their links.
 """
 
+import cmath
+import csv
+import io
+import json
+import math
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
-import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
-from dp_bundle.base.errors import BundleError, DpGraphError
-from dp_bundle.base.quoting import counted, name_columns, quote_name
+from dp_bundle.base.quoting import counted, guard_cell, name_columns, quote_name
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
+from dp_bundle.catalog.label import worded_label
+from dp_bundle.catalog.shown import LISTED, Facts, show_data
 from dp_bundle.catalog.withdrawals import Withdrawal
-from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, first_columns, of_hundred
+from dp_bundle.data.margin_summary import NORMAL
+from dp_bundle.describe.sentences import describe_size, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.page.colours import DIVERGING, Shade
 from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.tables import PageTable, TableColumn, number
-from dp_bundle.portals.histograms import draw_margins
-from dp_bundle.portals.learned import Correlations, Network, find_reader
+from dp_bundle.page.tables import MINUS, PageTable, TableColumn
 
 ASSETS = Path(__file__).with_name("assets")
+SCALE: tuple[Shade, ...] = DIVERGING[::2]  # of correlations
+_DRAWN = 60  # links
+_CLEAR = 4.0  # standard errors of a correlation that is drawn
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _STEP, _RADIUS = 16, 5.5  # of a dot
 _BY_CHANCE = 50
-Facts = dict[str, Any]
 
 
 class Refused(NamedTuple):
@@ -141,12 +141,14 @@ def release_page(
         "missing": _missing(history, {each["number"] for each in withdrawn}),
         "withdrawn": withdrawn,
         **label_values(facts["label"]),
-        "preview": _preview(facts),
-        **moments_values(facts["moments"]),
+        "licence": facts["about"]["license"],
+        **data_values(facts["data"], facts["tar"], facts["signer"]),
+        "file": facts["tar"],
+        "preview": _preview(facts["data"]["preview"]) if facts["data"]["preview"] else None,
         "markup": as_json(facts["schema_org"]),
     }
     heading = f"{facts['about']['title']}, release {facts['number']}"
-    return render_page(Page(ASSETS, "release.html", heading, values, scripts=[]))
+    return render_page(Page(ASSETS, "release.html", heading, values, scripts=["data.js"]))
 
 
 def label_values(label: Facts) -> Facts:
@@ -154,7 +156,7 @@ def label_values(label: Facts) -> Facts:
     n_right = of_hundred(label["right"])
     return {
         "label": label,
-        "picture": hundred_guesses(n_right),
+        "dots": hundred_guesses(n_right),
         "n_right": n_right,
         "noise_table": _noise_table(label["columns"]) if label["columns"] else None,
     }
@@ -187,25 +189,16 @@ def _noise_table(columns: Sequence[Sequence[str]]) -> PageTable:
     )
 
 
-def _preview(facts: Facts) -> PageTable:
-    """Return the first rows, or the first entries of a matrix."""
-    heads, lines = facts["heads"], facts["lines"]
-    if facts["kind"] == "covariance":
-        columns = [TableColumn(*each) for each in zip(heads, lines, (None, None, ".6g"), strict=True)]
-        caption = (
-            "The first entries of the matrix, as published: sums of products of two columns of the rows, which were "
-            "transformed as the label says under “Noise”, plus random noise. Do not read correlations off "
-            "them: dp-learn undoes the transformation."
-        )
-        return PageTable("preview", caption, columns, headings=2)
+def _preview(preview: Facts) -> PageTable:
+    """Return the first rows."""
+    lines, more = preview["lines"], preview["more"]
     caption = (
         "The first rows, as published. Every value carries random noise, so that some are impossible; that is meant."
     )
-    more = facts["n_columns"] - len(heads)
     columns = [TableColumn("row", list(range(1, len(lines[0]) + 1)), "d")]
-    columns += [TableColumn(head, values, ".6g") for head, values in zip(heads, lines, strict=True)]
+    columns += [TableColumn(head, values, ".6g") for head, values in zip(preview["heads"], lines, strict=True)]
     rest = f"{more} further columns are in the download." if more > 1 else "One further column is in the download."
-    return PageTable("preview", caption, columns, more=rest if more else "")
+    return PageTable("preview", caption, columns, more=rest if more > 0 else "")
 
 
 def hundred_guesses(n_right: int) -> Markup:
@@ -227,38 +220,40 @@ def hundred_guesses(n_right: int) -> Markup:
     return Markup(f"{head}{''.join(dots)}</svg>")  # noqa: S704  numbers and words of ours
 
 
-def page_beside(release: Release, *, signer: str, manifest_sha256: str, file: str, seen: Sequence[str]) -> str:
+def page_beside(bundle: Bundle, release: Release, *, file: str, seen: Sequence[str]) -> str:
     """Return the page as one HTML document that needs no network.
 
     Parameters
     ----------
-    release : Release
+    bundle : Bundle
         What was published.
-    signer : str
-        The fingerprint of the key that signed it.
-    manifest_sha256 : str
-        The digest of its manifest.
+    release : Release
+        Its release, which may state more of what all releases cost.
     file : str
         The bundle's name.
     seen : sequence of str
         What researchers will see, in sentences.
+
+    Raises
+    ------
+    BundleFormatError
+        The data are not what the manifest says.
     """
-    subject, label = Subject(release), worded_label(release)
+    subject, label, signer = Subject(release), worded_label(release), bundle.signer.key.fingerprint
     values = {
         "subject": subject,
         "release": release,
-        "measure": describe_size(release),
+        "licence": subject.dataset.license,
         **label_values(label),
+        **data_values(show_data(bundle), file, signer),
+        "gaps": subject.of_gaps,
         "signer": signer,
-        "manifest_sha256": manifest_sha256,
         "file": file,
-        "command": shlex.join(["dp-bundle", "verify", file]),
         "seen": seen,
-        "columns_table": _columns_table(release),
-        "record": describe_processing(release, label, signer, manifest_sha256),
+        "record": describe_processing(release, label, signer, bundle.manifest_sha256),
     }
     title = f"{subject.title}, release {subject.number}"
-    return render_page(Page(ASSETS, "beside.html", title, values))
+    return render_page(Page(ASSETS, "beside.html", title, values, scripts=["data.js"]))
 
 
 def describe_processing(release: Release, label: dict[str, Any], signer: str, manifest_sha256: str) -> list[str]:
@@ -280,136 +275,88 @@ def describe_processing(release: Release, label: dict[str, Any], signer: str, ma
     ]
 
 
-def _columns_table(release: Release) -> PageTable:
-    """Return the first columns of the table, with what their publisher says of them, and what values were kept in."""
-    clip = release.second_moments.column_clip if release.second_moments is not None else None
-    found = first_columns(release.columns)
-    shown = list(islice(found.items(), SHOWN_COLUMNS))
-    named = [f"{name} ({number} columns)" if number > 1 else name for name, (_, number) in shown]
-    more = len(found) - len(shown)
-    told = {
-        "column": named,
-        "unit": [column.unit for _, (column, _) in shown],
-        "description": [column.description for _, (column, _) in shown],
-        "values kept within": [describe_bounds(column, clip) for _, (column, _) in shown],
+def data_values(data: Facts, file: str, signer: str) -> Facts:
+    """Return what data.html and reading.html are filled with: tables, the ring, downloads, and lines to copy.
+
+    Parameters
+    ----------
+    data : dict
+        By `show_data`.
+    file, signer : str
+        The bundle's name, and the fingerprint of who signed it.
+    """
+    found = data["links"] or {"graph": None, "pairs": [], "map": None, "notes": [], "worth": None, "why": ""}
+    graph, stem = found["graph"], file.removesuffix(".tar").removesuffix(".bundle")
+    pairs = [
+        (*ends, value, value - NORMAL * error, value + NORMAL * error, True) for *ends, value, error in found["pairs"]
+    ]
+    links = []
+    if graph is not None:
+        links = [(graph["nodes"][one], graph["nodes"][other], *rest) for one, other, *rest in graph["links"][:LISTED]]
+    columns = [[each["name"], *entry] for each in data["columns"] for entry in (*each["bars"], *each["numbers"])]
+    drawn = links or [
+        pair for pair, (*_, value, error) in zip(pairs, found["pairs"], strict=True) if abs(value) > _CLEAR * error
+    ]
+    weight = "partial correlation" if links else "correlation"
+    wanted = ["--rows", "10000", "--seed", "1", "--out", f"{stem}.synthetic.csv"]
+    synthesize = shlex.join(["dp-bundle", "synthesize", file, *wanted])
+    order = _around(graph) if links else found["map"]["names"] if pairs else []
+    return {
+        "data": data,
+        "found": found,
+        "scale": SCALE,
+        "links": links,
+        "pairs": pairs,
+        "drawn": drawn[:_DRAWN],
+        "ring": _ring(drawn[:_DRAWN], order),
+        "links_csv": _csv(["column", "and", weight, "low", "high"], [each[:5] for each in links or pairs]),
+        "columns_csv": _csv(["column", "what", "value", "low", "high"], columns),
+        "stem": stem,
+        "word": shlex.quote(file),
+        "text": json.dumps(file, ensure_ascii=False),
+        "edges": json.dumps(f"{stem}.graph/edges.csv", ensure_ascii=False),
+        "synthesize": synthesize,
+        "recipe": _address("plain", f"dp-bundle trust {signer}\n{synthesize}\n"),
     }
-    return PageTable(
-        "columns-table",
-        "The columns that were published, and what their values were clipped to before noise was added.",
-        [TableColumn(head, texts) for head, texts in told.items() if any(texts)],
-        more=f"{counted(more, 'further column')} not shown." if more else "",
-    )
 
 
-MAPPED = 40  # columns
-LINKED = 50  # columns, up to which a graph takes seconds
-_LISTED = 8  # pairs, and links
-SCALE: tuple[Shade, ...] = DIVERGING[::2]
+def _around(graph: Facts) -> list[str]:
+    """Return the nodes that have links in the order of their directions from the middle of the drawing."""
+    places = {name: complex(*place) for name, place in zip(graph["nodes"], graph["places"], strict=True) if place}
+    middle = sum(places.values()) / len(places)
+    return sorted(places, key=lambda name: cmath.phase(places[name] - middle))
 
 
-def survey_moments(bundle: Bundle) -> Facts | None:
-    """Return the correlations and the graph of a release of second moments, as JSON; None if nobody here learns.
+def _ring(links: Sequence[Sequence[Any]], order: Sequence[str]) -> Facts:
+    """Return links as a drawing of their nodes on a circle of radius 1, in this order.
 
     Returns
     -------
     dict
-        `map`, the first columns with correlations and errors; `pairs`, those that are surest; `worth`, and `notes` on
-        columns on another scale; `graph` for few columns; `histograms`, if it has any, with `more` on those that
-        are not drawn. `why` says what could not be learned, or nothing.
-
-    Raises
-    ------
-    BundleError
-        The data are not what the manifest says.
+        `nodes`, each with its name, x, y and direction in degrees; `links`, each with the x and y of both, and its
+        weight.
     """
-    if (reader := find_reader()) is None:
-        return None
-    columns = bundle.release.columns
-    facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "notes": describe_scale(columns)}
-    facts |= {"histograms": [], "more": ""}
-    if bundle.release.margins is not None:
-        pictures, facts["more"] = draw_margins(bundle.margins(), bundle.release)
-        facts["histograms"] = [asdict(picture) for picture in pictures]
-    try:
-        facts |= _correlations(reader.correlations(bundle))
-        if len(columns) <= LINKED:
-            facts["graph"] = _graph(reader.network(bundle))
-    except BundleError:
-        raise
-    except DpGraphError as error:
-        facts["why"] = str(error)
-    return facts
-
-
-def _correlations(found: Correlations) -> Facts:
-    shown = np.s_[:MAPPED, :MAPPED]
+    ends = dict.fromkeys(end for each in links for end in each[:2])
+    names = [*dict.fromkeys([*(name for name in order if name in ends), *ends])]
+    turns = {name: 2.0 * math.pi * place / len(names) for place, name in enumerate(names)}
+    nodes = {name: (math.cos(turn), math.sin(turn)) for name, turn in turns.items()}
     return {
-        "map": {
-            "names": list(found.columns[:MAPPED]),
-            "values": _plain(found.values[shown]),
-            "errors": _plain(found.standard_errors[shown]),
-        },
-        "pairs": _surest(found),
-        "worth": found.effective_rows,
+        "nodes": [(name, *place, math.degrees(turns[name])) for name, place in nodes.items()],
+        "links": [(*nodes[one], *nodes[other], weight) for one, other, weight, *_ in links],
     }
 
 
-def _plain(matrix: NDArray[np.float64]) -> list[list[float | None]]:
-    return [[round(value, 4) if np.isfinite(value) else None for value in row] for row in matrix.tolist()]
-
-
-def _surest(found: Correlations) -> list[tuple[str, str, float, float]]:
-    """Return the pairs with the largest correlations over their errors: both names, the correlation, its error."""
-    first, second = np.triu_indices(len(found.columns), 1)
-    value, error = found.values[first, second], found.standard_errors[first, second]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        score = np.nan_to_num(np.abs(value) / error, nan=-1.0)
-    order = [place for place in np.argsort(-score, kind="stable")[:_LISTED].tolist() if score[place] > 0.0]
-    ends = [(found.columns[first[place]], found.columns[second[place]]) for place in order]
-    return [(*pair, float(value[place]), float(error[place])) for pair, place in zip(ends, order, strict=True)]
-
-
-def _graph(found: Network) -> Facts:
-    return {"nodes": list(found.nodes), "places": list(found.places), "links": [list(link) for link in found.links]}
-
-
-def moments_values(facts: Facts | None) -> Facts:
-    """Return what release.html shows of second moments beside the facts: tables, and the colours of the map."""
-    pairs, graph = (facts["pairs"], facts["graph"]) if facts is not None else ([], None)
-    return {
-        "moments": facts,
-        "scale": SCALE,
-        "pairs": _pairs_table(pairs) if pairs else None,
-        "links": _links_table(graph) if graph and graph["links"] else None,
-    }
-
-
-def _pairs_table(pairs: Sequence[Sequence[Any]]) -> PageTable:
-    first, second, values, errors = zip(*pairs, strict=True)
-    columns = [
-        TableColumn("column", first),
-        TableColumn("and", second),
-        TableColumn("correlation", values, "+.2f"),
-        TableColumn("standard error", errors, ".3f"),
-    ]
-    return PageTable(
-        "pairs", "The surest correlations: those that are largest in standard errors.", columns, headings=2
+def _csv(heads: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    """Return a table as the address of a CSV file; the first two cells of each line may be strangers' words."""
+    content = io.StringIO()
+    guarded = (
+        [*map(guard_cell, line[:2]), *(f"{each:.6g}" if isinstance(each, float) else each for each in line[2:])]
+        for line in lines
     )
+    csv.writer(content, lineterminator="\n").writerows([heads, *guarded])
+    return _address("csv", content.getvalue().replace(MINUS, "-"))
 
 
-def _links_table(graph: Facts) -> PageTable:
-    names, links = graph["nodes"], graph["links"]
-    source, target, weights, low, high, has_sign = zip(*links[:_LISTED], strict=True)
-    columns = [
-        TableColumn("column", [names[place] for place in source]),
-        TableColumn("and", [names[place] for place in target]),
-        TableColumn("partial correlation", [*map(_weight, weights, has_sign)]),
-    ]
-    if any(end is not None for end in low):
-        columns += [TableColumn("95 % interval from", low, "+.2f"), TableColumn("to", high, "+.2f")]
-    more = f"{len(links) - _LISTED} more are in the picture." if len(links) > _LISTED else ""
-    return PageTable("links", "The links of the graph, surest first.", columns, more=more, headings=2)
-
-
-def _weight(weight: float, has_sign: bool) -> str:
-    return number(weight, "+.2f") if has_sign else f"{number(weight, '.2f')} (no sign)"
+def _address(kind: str, content: str) -> str:
+    """Return a text as the address of a file that needs no server."""
+    return f"data:text/{kind};charset=utf-8,{quote(content)}"

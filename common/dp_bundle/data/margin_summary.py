@@ -20,6 +20,7 @@ Wilson (1927), Probable inference, the law of succession, and statistical infere
 """
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from dp_bundle.data.margins import Counts, Floats, Margin
 from dp_bundle.manifest.columns import RandomizedResponse
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
-_NORMAL = 1.959964
+NORMAL = 1.959964  # standard errors to either side of 95 %
 _MOST_BARS = 24
 _SHOWN = 0.995  # of the values, between the ends of a picture
 _SURE = 4.5  # standard deviations of the sum of a stretch of cells that hold something
@@ -48,12 +49,14 @@ class Estimate(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar of a picture: what it stands for, its ends if these are numbers, and its share of the rows."""
+    """A bar of a picture: what it stands for, its ends if these are numbers, its share of the rows, and interval."""
 
     label: str
     low: float
     high: float
     share: float
+    share_low: float
+    share_high: float
 
 
 def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, Floats, Floats]:
@@ -74,11 +77,11 @@ def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, F
 
 
 def share_interval(
-    seen: Floats, n_rows: int, variance: float = 0.0, response: RandomizedResponse | None = None
+    seen: Floats, n_rows: int, variance: float | Floats = 0.0, response: RandomizedResponse | None = None
 ) -> tuple[Floats, Floats]:
     """Return the ends of the 95 % intervals of shares, from those that are seen; see `cell_shares`."""
     # the p with (seen - p)^2 <= z^2 (variance / n^2 + p (1 - p) / n), and of these the ones from 0 to 1
-    q = _NORMAL**2 / n_rows
+    q = NORMAL**2 / n_rows
     middle = seen + q / 2.0
     away = np.sqrt(np.maximum(middle**2 - (1.0 + q) * (seen**2 - q * variance / n_rows), 0.0))
     low, high = (middle - away) / (1.0 + q), (middle + away) / (1.0 + q)
@@ -110,47 +113,49 @@ def summarize_margin(
 
 
 def bars_of(margin: Margin, n_rows: int, variance: float) -> list[Bar]:
-    """Return the bars of a picture of a histogram: of levels each, of few cells each, and else of equal width."""
-    shares = margin.shares(n_rows, math.sqrt(variance))
-    filled = shares[: margin.n_filled]
-    if not margin.labels and not len(margin.edges):
-        return []
+    """Return the bars of a picture of a histogram: of levels each, of few cells each, and else of equal width.
+
+    A bar that ends inside of a cell has its part of it, as if the rows there were evenly spread.
+    """
+    shares = margin.shares(n_rows, math.sqrt(variance))[: margin.n_filled]
     if margin.labels:
-        return [
-            Bar(label, math.nan, math.nan, share) for label, share in zip(margin.labels, filled.tolist(), strict=True)
-        ]
-    values = _whole_values(margin)
-    if values is not None and len(values) <= _MOST_BARS:
-        return [
-            Bar(f"{value:g}", value - 0.5, value + 0.5, share)
-            for value, share in zip(values, filled.tolist(), strict=True)
-        ]
+        named, parts = [(label, math.nan, math.nan) for label in margin.labels], np.eye(len(shares))
+    else:
+        named, parts = _bars_of_numbers(margin, shares)
+    share, seen = parts @ shares, parts @ margin.counts[: margin.n_filled] / n_rows
+    low, high = share_interval(seen, n_rows, variance * np.sum(parts**2, axis=1), margin.response)
+    numbers = np.column_stack([share, np.minimum(low, share), np.maximum(high, share)]).tolist()
+    return [Bar(*each, *found) for each, found in zip(named, numbers, strict=True)]
+
+
+def _bars_of_numbers(margin: Margin, filled: Floats) -> tuple[list[tuple[str, float, float]], Floats]:
+    """Return the labels and ends of bars, and which part of each cell is in each, shape (bars, m)."""
+    edges, values = margin.edges, _whole_values(margin)
+    if not len(edges):
+        return [], np.empty((0, len(filled)))
+    beyond = (math.inf, math.inf) if values is None else (1.0 - edges[0], edges[-1] + 1.0)
+    ends = np.concatenate([[-beyond[0]], edges, [beyond[1]]])
     low, high = (_at(margin, filled, share) for share in (1 - _SHOWN, _SHOWN))
-    edges, sums = margin.edges, np.cumsum(filled)[:-1]
+    cells = np.flatnonzero(np.isfinite(np.diff(ends)))
     if values is not None:  # the outermost cells have ends, too
         low, high = (low - 1.0 if low <= edges[0] else low), (high + 1.0 if high >= edges[-1] else high)
-        edges, sums = np.concatenate([[edges[0] - 1.0], edges, [edges[-1] + 1.0]]), np.concatenate([[0.0], sums, [1.0]])
-        filled = np.concatenate([[0.0], filled, [0.0]])
-    cells = np.searchsorted(edges, [low, high], side="right")
-    if bool((edges % 1.0 == 0.5).all()) and len(edges) > 1 and cells[1] - cells[0] < _MOST_BARS:
-        return [
-            _whole_bar(edges, filled, cell) for cell in range(max(int(cells[0]), 1), min(int(cells[1]) + 1, len(edges)))
-        ]
+    if values is None or len(values) > _MOST_BARS:
+        first, last = np.searchsorted(ends, [low, high], side="right") - 1
+        cells = cells[(cells >= first) & (cells <= last)]
+
+    if bool((edges % 1.0 == 0.5).all()) and len(cells) <= _MOST_BARS:
+        return [_whole_bar(*ends[cell : cell + 2].tolist()) for cell in cells], np.eye(len(filled))[cells]
     if not low < high:
-        return []
-    ends = np.linspace(low, high, _MOST_BARS + 1)
-    below = np.interp(ends, edges, sums)
-    return [
-        Bar(f"{start:.4g} to {end:.4g}", start, end, share)
-        for start, end, share in zip(ends[:-1].tolist(), ends[1:].tolist(), np.diff(below).tolist(), strict=True)
-    ]
+        return [], np.empty((0, len(filled)))
+    bars = np.linspace(low, high, _MOST_BARS + 1)
+    shared = np.minimum(bars[1:, None], ends[1:]) - np.maximum(bars[:-1, None], ends[:-1])
+    named = [(f"{start:.4g} to {end:.4g}", start, end) for start, end in pairwise(bars.tolist())]
+    return named, np.maximum(shared, 0.0) / np.diff(ends)
 
 
-def _whole_bar(edges: Floats, filled: Floats, cell: int) -> Bar:
-    """Return the bar of a cell of whole numbers that has both ends."""
-    low, high = float(edges[cell - 1]), float(edges[cell])
-    label = f"{low + 0.5:g}" if high - low == 1.0 else f"{low + 0.5:g} to {high - 0.5:g}"
-    return Bar(label, low, high, float(filled[cell]))
+def _whole_bar(low: float, high: float) -> tuple[str, float, float]:
+    """Return the label and the ends of a bar of a cell of whole numbers."""
+    return f"{low + 0.5:g}" if high - low == 1.0 else f"{low + 0.5:g} to {high - 0.5:g}", low, high
 
 
 def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:
@@ -165,7 +170,7 @@ def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: fl
     k = np.arange(1, m)
     below = (np.cumsum(filled)[:-1] - k / m * (float(filled.sum()) - n_filled)) / n_filled
     clipped = np.clip(below, 0.0, 1.0)
-    away = _NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + clipped * (1 - clipped) / n_filled)
+    away = NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + clipped * (1 - clipped) / n_filled)
 
     reached, left = np.flatnonzero(below + away >= share), np.flatnonzero(below - away <= share)
     first, last = (int(reached[0]) if reached.size else m - 1) - 1, (int(left[-1]) if left.size else -1) + 1
@@ -220,7 +225,7 @@ def _mean(margin: Margin, values: Floats, n_rows: int, variance: float) -> Estim
     spread = float(shares @ (values - mean) ** 2)
     moved = np.append(values - mean, np.zeros(int(margin.has_gaps)))
     noise = variance * float(np.sum((moved - moved.mean()) ** 2)) / (n_rows * filled) ** 2
-    away = _NORMAL * math.sqrt(noise + spread / (n_rows * filled))
+    away = NORMAL * math.sqrt(noise + spread / (n_rows * filled))
     return Estimate("mean", mean, mean - away, mean + away)
 
 

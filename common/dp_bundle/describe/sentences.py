@@ -496,6 +496,21 @@ def column_meanings(release: Release) -> dict[str, str]:
     return found
 
 
+def raw_meanings(release: Release) -> dict[str, str]:
+    """Return a sentence for every column of the raw table on what its numbers stand for, or nothing for plain ones."""
+    by_name = {column.name: column for column in release.columns}
+    found = {column.source_name: "" for column in release.columns}
+    for source in release.sources:
+        if source.has_level_columns:
+            found[source.name] = f"A category of {counted(len(source.levels), 'level')}{_counted(source)}."
+        elif source.kind == "ordered":
+            found[source.name] = f"{counted(len(source.levels), 'level')} in their order, counted from 0."
+        elif source.kind != "number":
+            what = f"{_what(source)}{_range(source, by_name[source.columns[0]])}."
+            found[source.name] = what[:1].upper() + what[1:]
+    return found
+
+
 def first_columns(columns: Iterable[Column]) -> dict[str, tuple[Column, int]]:
     """Return the first published column of every column of the raw table, by its name, and how many it has.
 

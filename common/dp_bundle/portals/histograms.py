@@ -7,38 +7,40 @@ from typing import Literal
 
 import numpy as np
 
-from dp_bundle.data.margin_summary import Bar, Estimate, bars_of, cell_shares, summarize_margin
+from dp_bundle.data.margin_summary import Bar, bars_of, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import SourceKindName
+from dp_bundle.manifest.sources import NO_VALUE, SourceKindName
 from dp_bundle.page.tables import MINUS
 
-_MOST = 60  # pictures on a page
-_MOST_LEVELS = 12
+MOST_DRAWN = 60  # columns on a page
 _STEPS: dict[SourceKindName, Literal["D", "s"]] = {"date": "D", "time": "s"}  # since 1970
 _LATEST = 2.0**53
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One histogram.
+    """One column of the raw table.
 
     Attributes
     ----------
     name : str
         The raw column.
-    bars : sequence of tuple of (float, str)
-        Of each bar its share of the rows, and what it says.
+    bars : sequence of tuple of (str, float, float or None, float or None)
+        Of each bar what it stands for, its share of the rows, and the ends of the share's 95 % interval, if known.
     ends : tuple of str
-        What stands below both ends, if cells are numbers.
-    says : str
-        The column in words: levels with their shares, or quantiles with intervals.
+        What stands below both ends, if bars are of numbers; else both are empty.
+    numbers : sequence of tuple of str
+        The name of a quantile, a mean or a share, its value, and the ends of its 95 % interval, empty if unknown.
+    marks : sequence of float
+        Where values were clipped before the noise, from 0 to 1 along the bars of noisy numbers.
     """
 
     name: str
-    bars: Sequence[tuple[float, str]]
+    bars: Sequence[tuple[str, float, float | None, float | None]]
     ends: tuple[str, str]
-    says: str
+    numbers: Sequence[tuple[str, str, str, str]]
+    marks: Sequence[float] = ()
 
 
 def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Picture], str]:
@@ -46,11 +48,11 @@ def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Pict
     variance, n_rows = release.margin_variance, release.n_rows
     kinds = {source.name: source.kind for source in release.sources}
     bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
-    left = len(margins) - _MOST
+    left = len(margins) - MOST_DRAWN
     more = f"The histograms of the other {left:,} columns are in the file." if left > 0 else ""
     drawn = [
         _draw(margin, n_rows, variance, bounds.get(margin.name), kinds.get(margin.name, "number"))
-        for margin in margins[:_MOST]
+        for margin in margins[:MOST_DRAWN]
     ]
     return drawn, more
 
@@ -58,40 +60,36 @@ def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Pict
 def _draw(
     margin: Margin, n_rows: int, variance: float, bounds: tuple[float, float] | None, kind: SourceKindName
 ) -> Picture:
-    bars = bars_of(margin, n_rows, variance)
-    shown = [(bar.share, f"{_ends(bar, kind) if kind in _STEPS else bar.label}: {bar.share:.1%}") for bar in bars]
-    ends = (_number(bars[0].low, kind), _number(bars[-1].high, kind)) if bars and not margin.labels else ("", "")
-    if bars and not margin.labels and kind not in _STEPS and all(bar.low % 1.0 == 0.5 for bar in bars):
-        ends = (bars[0].label, bars[-1].label)  # whole numbers
-    found = summarize_margin(margin, n_rows, variance, bounds)
-    shares = zip(margin.labels, *cell_shares(margin, n_rows, variance), strict=False)  # gaps have no label
-    levels = [f"{label} {share:.1%} ({low:.1%} to {high:.1%})" for label, share, low, high in shares]
-    return Picture(margin.name, shown, ends, _in_words(levels, found, kind))
+    bars, ends = bars_of(margin, n_rows, variance), ("", "")
+    if not margin.counts_numbers:
+        bars.sort(key=lambda bar: -bar.share)
+    elif bars and not margin.labels:
+        ends = spell_number(bars[0].low, kind), spell_number(bars[-1].high, kind)
+        if kind not in _STEPS and all(bar.low % 1.0 == 0.5 for bar in bars):
+            ends = bars[0].label, bars[-1].label  # whole numbers
+    shown = [(_label(bar, kind), *bar[3:]) for bar in bars]
+    found = [
+        (name, share_text(value), share_text(low), share_text(high))
+        if name == NO_VALUE
+        else (name, spell_number(value, kind), spell_number(low, kind), spell_number(high, kind))
+        for name, value, low, high in summarize_margin(margin, n_rows, variance, bounds)
+    ]
+    return Picture(margin.name, shown, ends, found)
 
 
-def _ends(bar: Bar, kind: SourceKindName) -> str:
-    return f"{_number(bar.low, kind)} to {_number(bar.high, kind)}"
+def _label(bar: Bar, kind: SourceKindName) -> str:
+    return f"{spell_number(bar.low, kind)} to {spell_number(bar.high, kind)}" if kind in _STEPS else bar.label
 
 
-def _in_words(levels: Sequence[str], found: Sequence[Estimate], kind: SourceKindName) -> str:
-    known = {each.name: each for each in found}
-    said = list(levels[:_MOST_LEVELS])
-    said += [f"{len(levels) - len(said)} more"] if len(levels) > len(said) else []
-    for name in ("mean", "median"):
-        if name in known and not levels:
-            value, low, high = (_number(each, kind) for each in known[name][1:])
-            said.append(f"{name} {value} ({low} to {high})")
-    if {"25 %", "75 %"} <= known.keys() and not levels:
-        low, high = (_number(known[name].value, kind) for name in ("25 %", "75 %"))
-        said.append(f"middle half from {low} to {high}")
-    if "(no value)" in known:
-        said.append(f"no value in {known['(no value)'].value:.1%}")
-    return "; ".join(said)
+def share_text(share: float) -> str:
+    """Return a share as a percentage."""
+    return f"{share:.1%}".replace("%", " %")
 
 
-def _number(value: float, kind: SourceKindName) -> str:
+def spell_number(value: float, kind: SourceKindName) -> str:
+    """Return a number of a column as people write it: dates and times as such."""
     if math.isinf(value):
         return "no end" if value > 0 else "no beginning"
     if kind in _STEPS and abs(value) < _LATEST:
         return str(np.datetime64(round(value), _STEPS[kind])).replace("T", " ")
-    return f"{value:.4g}".replace("-", MINUS)
+    return f"{float(f'{value:.4g}'):.10g}".replace("-", MINUS)

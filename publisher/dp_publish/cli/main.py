@@ -603,7 +603,7 @@ def _write_beside(
 
     with already(_done(receipt)):
         minisig, unsigned = sign_beside(receipt, key)
-        page, unwritten = write_page(receipt, resolved, key)
+        page, unwritten = write_page(receipt, resolved)
         for remark in filter(None, (unsigned, unwritten)):
             say(f"note: {remark}")
     return minisig, page

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import and_more, counted, listed, quote_name, quote_path, round_up
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import (
@@ -26,7 +25,7 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries, with_privacy
@@ -394,17 +393,15 @@ def page_path(bundle: Path) -> Path:
     return named.with_name(f"{named.name.removesuffix('.tar')}.html")
 
 
-def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tuple[Path | None, str]:
+def write_page(receipt: Receipt, policy: Policy) -> tuple[Path | None, str]:
     """Write the page of a release that was published, beside it; nothing is ever replaced.
 
     Parameters
     ----------
     receipt : Receipt
-        The release. What its report tells is not on the page.
+        The release, whose bundle the page is read from. What its report tells is not on the page.
     policy : Policy
         By which it was made. Neither is the spread that it expects, which may have been read off the table.
-    key : Ed25519PrivateKey
-        The key that signed it.
 
     Returns
     -------
@@ -413,24 +410,25 @@ def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tupl
     str
         Nothing, or why not.
     """
-    from dp_bundle.catalog.pages import page_beside
-
     if isinstance(receipt.path, RemotePath):
         return None, ""
-    release, path = release_in_words(receipt), page_path(receipt.path)
-    text = page_beside(
-        release,
-        signer=public_key_of(key).fingerprint,
-        manifest_sha256=receipt.manifest_sha256,
-        file=end_in_name(receipt.path).name,
-        seen=describe_use(release, _without_spreads(policy)),
-    )
+    path = page_path(receipt.path)
     try:
+        text = _page_of(receipt, receipt.path, describe_use(release_in_words(receipt), _without_spreads(policy)))
         with errors_of_writing(path, f"there is another file at {quote_path(path)}"):
             write_whole(path, text.encode(), replace=False)
     except DpGraphError as error:
         return None, f"the release is complete, but has no page beside it: {error}"
     return path, ""
+
+
+def _page_of(receipt: Receipt, path: Path, seen: list[str]) -> str:
+    from dp_bundle.catalog.pages import page_beside
+
+    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        if bundle.manifest_sha256 != receipt.manifest_sha256:
+            raise DpGraphError(f"{quote_path(path)} is no longer the file that was written")
+        return page_beside(bundle, release_in_words(receipt), file=end_in_name(path).name, seen=seen)
 
 
 def _without_spreads(policy: Policy) -> Policy:

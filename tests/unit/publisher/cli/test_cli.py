@@ -264,10 +264,11 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
     assert (len(brief) <= 10, brief[2]) == (True, f"protected: {label['who']}{several}")
     assert f"at most {math.ceil(100 * chance)} " in brief[3]
 
-    path, why_not = write_page(receipt, policy, key)
+    path, why_not = write_page(receipt, policy)
     assert (path, why_not) == (page_path(receipt.path), "")
     page = path.read_text()
-    n_dots = page.count('class="chance" cx="') + page.count('class="gained" cx="')
+    shown = page.partition('class="label"')[2]
+    n_dots = shown.count('class="chance" cx="') + shown.count('class="gained" cx="')
     assert n_dots == math.ceil(100 * chance) + 2  # two in the legend
     for words in (label["who"], *label["unprotected"], "2 columns: a, b.", "dpgraph "):
         assert words.replace('"', "&#34;") in page
@@ -278,7 +279,7 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
     told = RowReport(clipped={"a": 98765}, filled={"a": 98765}, n_clipped_rows=98765, n_entities=98765)
     spread = {name: entry.model_copy(update={"spread": 0.05}) for name, entry in policy.columns.items()}
     other = policy.model_copy(update={"columns": spread})
-    write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other, key)
+    write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other)
     assert path.read_text() == page
 
 
@@ -342,4 +343,4 @@ def test_the_page_is_beside_the_bundle_and_replaces_nothing(people: Path, call: 
 def test_no_page_is_written_elsewhere(make: Any, key: Ed25519PrivateKey) -> None:
     """A bundle in a bucket has no page beside it, without a word."""
     receipt, policy = make({"unit": "row", "mu": 2.0})
-    assert write_page(dataclasses.replace(receipt, path=RemotePath("s3://b/x.tar")), policy, key) == (None, "")
+    assert write_page(dataclasses.replace(receipt, path=RemotePath("s3://b/x.tar")), policy) == (None, "")
