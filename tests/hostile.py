@@ -2,11 +2,11 @@
 
 import contextlib
 import gzip
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from http.server import BaseHTTPRequestHandler
+
+from tests.web import LocalServer
 
 _OK = b"HTTP/1.1 200 OK\r\n"
 _ENDLESS_BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n"
@@ -42,58 +42,15 @@ BEHAVIOURS: dict[str, Callable[[], Iterator[bytes]]] = {
     "body-drips": lambda: (each for part in ([_ENDLESS_BODY], _drip(b"x")) for each in part),
     "body-without-end": lambda: _flood(_ENDLESS_BODY, bytes(2**20)),
     "chunks-without-end": lambda: _flood(b"%sTransfer-Encoding: chunked\r\n\r\n" % _OK, b"1\r\nx\r\n" * 1000),
-    "redirect-without-end": lambda: iter([b"HTTP/1.1 302 Found\r\nLocation: /redirect-without-end/\r\n\r\n"]),
     "gzip-bomb": _bomb,
-    "shorter-than-said": lambda: iter([b"%sContent-Length: 100000\r\n\r\n{}" % _OK]),
 }
 
 
-class HostileServer:
-    """A server that behaves as the first folder of a path says; what is below `/true` is served as it is.
+class HostileServer(LocalServer):
+    """A server that behaves as the first folder of a path says."""
 
-    Below `/readme`, a folder is served whose README has no end.
-
-    Parameters
-    ----------
-    folder : Path
-        The bundle that is served below `/true` and `/readme`.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        """Take no more requests."""
-        self._socket.close()
-
-    def _accept(self) -> None:
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        """Behave badly, until nobody reads any more."""
         with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._socket.accept()
-                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            head = b""
-            while b"\r\n\r\n" not in head:
-                received = connection.recv(2**16)
-                if not received:
-                    return
-                head += received
-            behaviour, _, name = head.split(b" ")[1].decode().lstrip("/").partition("/")
-            for content in self._contents(behaviour, name):
-                connection.sendall(content)
-
-    def _contents(self, behaviour: str, name: str) -> Iterator[bytes]:
-        if behaviour in BEHAVIOURS:
-            return BEHAVIOURS[behaviour]()
-        if behaviour == "readme" and name == "README.md":
-            return _flood(_ENDLESS_BODY, bytes(2**20))
-        path = self._folder / name
-        if not path.is_file():
-            return iter([b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"])
-        content = path.read_bytes()
-        return iter([b"%sContent-Length: %d\r\n\r\n%s" % (_OK, len(content), content)])
+            for content in BEHAVIOURS[request.path.split("/")[1]]():
+                request.wfile.write(content)
