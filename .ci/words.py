@@ -34,7 +34,7 @@ MOST = {
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
-TOTALS = {"by hand": 64_600, "generated": 19_200, "long sentences": 142, "other words": 102}
+TOTALS = {"by hand": 64_310, "generated": 19_120, "long sentences": 142, "other words": 102}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
