@@ -35,7 +35,7 @@ MOST = {
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
-TOTALS = {"by hand": 64_330, "generated": 19_120, "long sentences": 141, "other words": 102}
+TOTALS = {"by hand": 65_000, "generated": 20_000, "long sentences": 145, "other words": 105}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
