@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 TEMPLATES = ROOT / "benchmarks" / "reproduction" / "templates"
 GENERATED = re.compile(r"docs/(commands|benchmarks/index|reference/(errors|manifest|policy))\.md")
 BESIDE = ("CONTRIBUTING.md", "README.md", "RELEASE.md", "SECURITY.md")
-# The most words that a page may have; a folder's name is for each page in it that has no number of its own.
+# The most words that a page may have, or each page in a folder that has no number of its own. To be lowered with the
+# pages: to 500 for the README, 2,500 for a guide, and 45,000 by hand in all.
 MOST = {
     "README.md": 1_090,
     "CONTRIBUTING.md": 830,
@@ -34,7 +35,7 @@ MOST = {
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
-TOTALS = {"by hand": 64_750, "generated": 19_200, "long sentences": 142, "other words": 102}
+TOTALS = {"by hand": 65_000, "generated": 20_000, "long sentences": 145, "other words": 105}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
@@ -97,9 +98,8 @@ def main() -> int:
         if found["by hand"] > most(name):
             wrong.append(f"{name} has {found['by hand']:,} words by hand, of {most(name):,} at most")
 
-        text = path.read_text(encoding="utf-8")
-        long = [each for each in sentences(text) if n_words(each) > LONGEST] if not GENERATED.match(name) else []
-        others = OTHERS.findall(prose(text)) if not GENERATED.match(name) else []
+        text = "" if GENERATED.match(name) else path.read_text(encoding="utf-8")
+        long, others = [each for each in sentences(text) if n_words(each) > LONGEST], OTHERS.findall(prose(text))
         totals.update({"long sentences": len(long), "other words": len(others)})
         if "--all" in sys.argv:
             print(*(f"{name}: {n_words(each)} words: {each}" for each in long), sep="\n", end="\n" * bool(long))

@@ -140,7 +140,7 @@ def read_page(_app: Any, docname: str, source: list[str]) -> None:
     """Mend the links of a page, and list the decisions below their own page."""
     source[0] = mend_links(source[0])
     if docname == "adr/README":
-        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
+        source[0] += "\n```{toctree}\n:glob:\n:titlesonly:\n\n0*\n```\n"
 
 
 def read_included(_app: Any, _path: Path, _docname: str, source: list[str]) -> None:
