@@ -144,6 +144,7 @@ EXPECTED = {
     "how-to/publish-a-mixed-table.md": Page((), (), for_mixed_tables),
     "how-to/publish-counts.md": Page((), (), for_mixed_tables),
     "how-to/deposit-in-a-portal.md": Page(("wine",)),
+    "how-to/install.md": Page(),
     "how-to/keep-keys-and-ledger.md": Page(("wine",), (), for_keepers),
     "how-to/pool-hospitals.md": Page(("south",), ("north",), dict, "nothing"),
     "how-to/publish-beyond-one-machine.md": Page((), ("wine",)),
