@@ -32,7 +32,7 @@ MOST = {
     "docs/known-limits.md": 1_700,
     "docs/publisher.md": 6_930,
     "docs/reference": 2_510,
-    "docs/reproduction": 1_230,
+    "docs/reproduction": 1_160,
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
