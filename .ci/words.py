@@ -23,15 +23,16 @@ BESIDE = ("CONTRIBUTING.md", "README.md", "RELEASE.md", "SECURITY.md")
 MOST = {
     "README.md": 1_090,
     "CONTRIBUTING.md": 830,
-    "SECURITY.md": 1_300,
+    "SECURITY.md": 1_260,
     "docs": 1_120,
     "docs/adr": 300,
     "docs/bundle-format.md": 7_430,
+    "docs/bundle-format-annexes.md": 2_100,
     "docs/how-to": 1_850,
     "docs/known-limits.md": 1_700,
     "docs/publisher.md": 6_930,
     "docs/reference": 2_510,
-    "docs/reproduction": 1_230,
+    "docs/reproduction": 1_160,
     "docs/researcher.md": 7_370,
     "docs/tutorials": 2_100,
 }
@@ -80,11 +81,6 @@ def sentences(text: str) -> list[str]:
     return [sentence for found in parts for part in found for sentence in _END.split(part)]
 
 
-def most(name: str) -> int:
-    """Return the most words that a page may have."""
-    return MOST.get(name, MOST.get(name.rpartition("/")[0], MOST["docs"]))
-
-
 def main() -> int:
     """Print the counts; return 1 if a page, or a total, is above what is allowed."""
     pages = [*(ROOT / name for name in BESIDE), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -95,8 +91,9 @@ def main() -> int:
         folder = name if path.parent in (ROOT, ROOT / "docs") or "--all" in sys.argv else name.rpartition("/")[0]
         folders.setdefault(folder, Counter()).update(found)
         totals.update(found if name.startswith("docs/") else {})
-        if found["by hand"] > most(name):
-            wrong.append(f"{name} has {found['by hand']:,} words by hand, of {most(name):,} at most")
+        most = MOST.get(name, MOST.get(name.rpartition("/")[0], MOST["docs"]))
+        if found["by hand"] > most:
+            wrong.append(f"{name} has {found['by hand']:,} words by hand, of {most:,} at most")
 
         text = "" if GENERATED.match(name) else path.read_text(encoding="utf-8")
         long, others = [each for each in sentences(text) if n_words(each) > LONGEST], OTHERS.findall(prose(text))
