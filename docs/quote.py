@@ -3,8 +3,8 @@
 python docs/quote.py [PAGE ...]
 
 Each page's commands are run in an empty folder, on the table of `examples/demo.py`. A quoted line becomes the line of
-the new output that is most like it; a line `...` stays, and stands for what is not quoted. Noise is drawn anew, so that
-figures change with every run.
+the new output that is most like it, or `...` where none is. A line `...` stays, and stands for what is not quoted.
+Noise is drawn anew, so that figures change with every run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(pages: list[Path]) -> None:
 
 
 def prepare(folder: Path, *, made: bool) -> None:
-    """Write the survey, and where bundles are taken for granted, those of others: the survey, and two halves of it."""
+    """Write the survey, and where a page has bundles, those of three publishers: the survey, and its halves."""
     people = runpy.run_path(str(ROOT / "examples" / "demo.py"))["make_people"]()
     people.to_csv(folder / "people.csv", index=False)
     if not made:
@@ -67,10 +67,12 @@ def prepare(folder: Path, *, made: bool) -> None:
     south = people[half:].assign(bmi=people["bmi"][half:].sample(frac=1.0, random_state=0).to_numpy())
     people[:half].to_csv(folder / "north.csv", index=False)
     south.to_csv(folder / "south.csv", index=False)
-    for command in ("people.csv", "north.csv", "south.csv --like north.bundle.tar"):
-        run(f"dp-publish {command}", folder, home="of-others")
-    for name in ("publisher", "north", "south"):
-        (folder / f"{name}.pub").write_bytes((folder / ".of-others" / "keys" / "publisher.pub").read_bytes())
+    for name, command in (("publisher", "people.csv"), ("north", "north.csv")):
+        run(f"dp-publish {command}", folder, home=name)
+        shutil.copy(folder / f".{name}" / "keys" / "publisher.pub", folder / f"{name}.pub")
+    run("dp-bundle trust north.pub --name North", folder, home="south")
+    run("dp-publish south.csv --like north.bundle.tar", folder, home="south")
+    shutil.copy(folder / ".south" / "keys" / "publisher.pub", folder / "south.pub")
 
 
 def run(command: str, folder: Path, home: str = "home") -> list[str]:
@@ -97,10 +99,9 @@ def renew_block(found: re.Match[str], folder: Path) -> str:
         if line.startswith("$ "):
             printed = run(line.removeprefix("$ "), folder)
             lines.append(line)
-        elif line.strip() == "...":
-            lines.append(line)
         else:
-            lines.append(most_alike(line, printed))
+            quoted = most_alike(line, printed) if line.strip() != "..." else line
+            lines += [quoted] if quoted != "..." or lines[-1] != "..." else []
     return "\n".join(["```console", *lines, "```"])
 
 
@@ -116,7 +117,7 @@ def most_alike(quoted: str, printed: list[str]) -> str:
     ratios = [difflib.SequenceMatcher(None, quoted, short(line), autojunk=False).ratio() for line in printed]
     if not ratios or max(ratios) < LEAST_ALIKE:
         sys.stderr.write(f"nothing like this is printed any more: {quoted}\n")
-        return quoted
+        return "..."
     return short(printed.pop(int(np.argmax(ratios))))
 
 
