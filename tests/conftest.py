@@ -25,7 +25,8 @@ from dp_learn.cli.main import cli as dp_learn
 from dp_learn.cli.main import compare, joint
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.main import cli as dp_publish
-from dp_publish.sampling.keystream import SecureKeystream
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms
 
@@ -152,6 +153,13 @@ def policy_with(columns: Mapping[str, Any], *, name: str = "people", **privacy: 
 def bundle(tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey) -> Receipt:
     """Publish that table under that policy and return the receipt."""
     return publish(table, policy, out=tmp_path / "people.bundle.tar", key=key)
+
+
+def publish_alone(table: pd.DataFrame, policy: Policy, path: Path, seed: int) -> Path:
+    """Publish by a key and on a ledger of its own, with the noise of a seed; return the path."""
+    ledger, keystream = Ledger(path.with_suffix(".sqlite")), insecure_keystream(seed)
+    publish(table, policy, out=path, key=Ed25519PrivateKey.generate(), ledger=ledger, keystream=keystream)
+    return path
 
 
 def untar(tar: Path, folder: Path) -> None:

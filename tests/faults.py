@@ -29,10 +29,10 @@ from faults_of_cells import FAULTS_OF_CELLS
 from faults_of_margins import FAULTS_OF_MARGINS
 from faults_of_tables import FAULTS_OF_TABLES
 from faults_of_two_rounds import FAULTS_OF_TWO_ROUNDS
+from planting import Plant, instead_of
 
 __all__ = ["FAULTS"]
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 AddNoise = Callable[..., pa.RecordBatch]
 
 
@@ -55,16 +55,12 @@ def _zeros(_sigma: float, size: Any, _rng: Keystream | None = None) -> np.ndarra
     return np.zeros(size, dtype=np.int64)
 
 
-def _search_ignores_the_cap(patch: pytest.MonkeyPatch) -> None:
-    honest = rows_release._search_bounds
-
-    def search(passes: Any, *rest: Any) -> Any:
-        if passes.cap is not None:
-            table, *others = passes.read.args
-            passes = replace(passes, read=partial(passes.read.func, replace(table, keep=None), *others), ranges=None)
-        return honest(passes, *rest)
-
-    patch.setattr(rows_release, "_search_bounds", search)
+@instead_of("_search_bounds", rows_release)
+def _search_ignores_the_cap(honest: Any, passes: Any, *rest: Any) -> Any:
+    if passes.cap is not None:
+        table, *others = passes.read.args
+        passes = replace(passes, read=partial(passes.read.func, replace(table, keep=None), *others), ranges=None)
+    return honest(passes, *rest)
 
 
 def _typical_error_from_raw_moments(patch: pytest.MonkeyPatch) -> None:
@@ -83,44 +79,30 @@ def _typical_error_from_raw_moments(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covariance_release, "estimate_errors", estimate)
 
 
-def _missing_filled_with_the_batch_mean(patch: pytest.MonkeyPatch) -> None:
-    honest = rows.fill_missing
-
-    def fill(values: pa.Array, column: Column, report: Any) -> pa.Array:
-        missing = pc.is_null(values, nan_is_null=True)
-        if column.missing != "midpoint" or not pc.any(missing).as_py():
-            return honest(values, column, report)
-        low, high = column.bounds
-        known = values.filter(pc.invert(missing)).to_numpy(zero_copy_only=False)
-        mean = float(known.clip(low, high).mean()) if len(known) else 0.0
-        return pc.if_else(missing, pa.scalar(round(mean) if column.kind == "integer" else mean, values.type), values)
-
-    patch.setattr(rows, "fill_missing", fill)
-    patch.setattr(covariance_release, "fill_missing", fill)
+@instead_of("fill_missing", rows, covariance_release)
+def _missing_filled_with_the_batch_mean(honest: Any, values: pa.Array, column: Column, report: Any) -> pa.Array:
+    missing = pc.is_null(values, nan_is_null=True)
+    if column.missing != "midpoint" or not pc.any(missing).as_py():
+        return honest(values, column, report)
+    low, high = column.bounds
+    known = values.filter(pc.invert(missing)).to_numpy(zero_copy_only=False)
+    mean = float(known.clip(low, high).mean()) if len(known) else 0.0
+    return pc.if_else(missing, pa.scalar(round(mean) if column.kind == "integer" else mean, values.type), values)
 
 
-def _cap_ignored_in_calibration(patch: pytest.MonkeyPatch) -> None:
-    honest = calibration.share_mu
-
-    def share(policy: Any, kinds: Any) -> Any:
-        privacy = policy.privacy
-        if privacy.unit_name == "entity":
-            unit = privacy.unit.model_copy(update={"max_rows": 1})
-            policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"unit": unit})})
-        return honest(policy, kinds)
-
-    patch.setattr(calibration, "share_mu", share)
-    patch.setattr(rows_release, "share_mu", share)
+@instead_of("share_mu", calibration, rows_release)
+def _cap_ignored_in_calibration(honest: Any, policy: Any, kinds: Any) -> Any:
+    privacy = policy.privacy
+    if privacy.unit_name == "entity":
+        unit = privacy.unit.model_copy(update={"max_rows": 1})
+        policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"unit": unit})})
+    return honest(policy, kinds)
 
 
-def _cap_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
-    honest = contribution_cap.find_kept
-
-    def find_kept(batches: Any, *quota: Any) -> bytes:
-        keep = [np.unpackbits(np.frombuffer(honest([batch], *quota), np.uint8))[: batch.num_rows] for batch in batches]
-        return np.packbits(np.concatenate(keep)).tobytes()
-
-    patch.setattr(contribution_cap, "find_kept", find_kept)
+@instead_of("find_kept", contribution_cap)
+def _cap_restarted_each_batch(honest: Any, batches: Any, *quota: Any) -> bytes:
+    keep = [np.unpackbits(np.frombuffer(honest([batch], *quota), np.uint8))[: batch.num_rows] for batch in batches]
+    return np.packbits(np.concatenate(keep)).tobytes()
 
 
 def _keystream_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
@@ -161,23 +143,14 @@ def _score_doubled(owner: object, name: str) -> Plant:
     return plant
 
 
-def _epsilon_a_tenth_larger(patch: pytest.MonkeyPatch) -> None:
-    honest = ExponentialMechanism.weights
-
-    def weights(self: ExponentialMechanism, n_scores: int) -> tuple[int, ...]:
-        return honest(ExponentialMechanism(1.1 * self.mu), n_scores)
-
-    patch.setattr(ExponentialMechanism, "weights", weights)
+@instead_of("weights", ExponentialMechanism)
+def _epsilon_a_tenth_larger(honest: Any, self: ExponentialMechanism, n_scores: int) -> tuple[int, ...]:
+    return honest(ExponentialMechanism(1.1 * self.mu), n_scores)
 
 
-def _value_counted_twice(patch: pytest.MonkeyPatch) -> None:
-    honest = places.add_to_cells
-
-    def add(counts: np.ndarray, values: np.ndarray, grid: Any) -> None:
-        honest(counts, np.concatenate([values, values]), grid)
-
-    patch.setattr(places, "add_to_cells", add)
-    patch.setattr(private_bounds, "add_to_cells", add)
+@instead_of("add_to_cells", places, private_bounds)
+def _value_counted_twice(honest: Any, counts: np.ndarray, values: np.ndarray, grid: Any) -> None:
+    honest(counts, np.concatenate([values, values]), grid)
 
 
 def _search_not_booked(patch: pytest.MonkeyPatch) -> None:
@@ -192,65 +165,43 @@ def _wishart_degrees_of_the_wrong_neighbours(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wishart, "delta_of_wishart", lambda nu, epsilon, _: honest_delta(nu, epsilon, Neighbours.ADD_REMOVE))
 
 
-def _wishart_difference_of_half_the_scale(patch: pytest.MonkeyPatch) -> None:
-    honest = wishart_difference.add_and_round
-
-    def add_and_round(steps: Any, noise: Any, places: int, scale: float, grid: Any) -> np.ndarray:
-        return honest(steps, noise, places, scale / 2, grid)
-
-    patch.setattr(wishart_difference, "add_and_round", add_and_round)
+@instead_of("add_and_round", wishart_difference)
+def _wishart_difference_of_half_the_scale(
+    honest: Any, steps: Any, noise: Any, places: int, scale: float, grid: Any
+) -> np.ndarray:
+    return honest(steps, noise, places, scale / 2, grid)
 
 
-def _every_eigenvector_gets_half_of_epsilon(patch: pytest.MonkeyPatch) -> None:
-    honest = eigenvectors._sample_basis
-
-    def sample(first: Any, kappas: np.ndarray, *rest: Any) -> np.ndarray:
-        if len(kappas) > 2:
-            kappas = np.where(kappas > 0, kappas.sum(), 0.0)
-        return honest(first, kappas, *rest)
-
-    patch.setattr(eigenvectors, "_sample_basis", sample)
+@instead_of("_sample_basis", eigenvectors)
+def _every_eigenvector_gets_half_of_epsilon(honest: Any, first: Any, kappas: np.ndarray, *rest: Any) -> np.ndarray:
+    if len(kappas) > 2:
+        kappas = np.where(kappas > 0, kappas.sum(), 0.0)
+    return honest(first, kappas, *rest)
 
 
-def _auto_looks_at_the_number_of_rows(patch: pytest.MonkeyPatch) -> None:
-    honest = moments_calibration.choose_for_policy
-
-    def choose(privacy: Any, *rest: Any) -> Any:
-        return honest(privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE}), *rest)
-
-    patch.setattr(moments_calibration, "choose_for_policy", choose)
+@instead_of("choose_for_policy", moments_calibration)
+def _auto_looks_at_the_number_of_rows(honest: Any, privacy: Any, *rest: Any) -> Any:
+    return honest(privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE}), *rest)
 
 
-def _exact_number_of_rows(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance_release.CovarianceMaker.make
-
-    def make(self: Any, *rest: Any) -> Any:
-        contents, parts = honest(self, *rest)
-        return replace(contents, n_rows=max(1, contents.report.n_rows)), parts
-
-    patch.setattr(covariance_release.CovarianceMaker, "make", make)
+@instead_of("make", covariance_release.CovarianceMaker)
+def _exact_number_of_rows(honest: Any, self: Any, *rest: Any) -> Any:
+    contents, parts = honest(self, *rest)
+    return replace(contents, n_rows=max(1, contents.report.n_rows)), parts
 
 
-def _unsnapped_values(patch: pytest.MonkeyPatch) -> None:
-    honest = rows._noisy_column
-
-    def noisy(values: pa.Array, column: Column, *rest: Any) -> pa.Array:
-        out = honest(values, column, *rest)
-        if column.kind == "integer" or column.bounds is None or values.null_count:
-            return out
-        raw, step = np.clip(to_numpy(values), *column.bounds), column.cell_noise.granularity
-        return pa.array(out.to_numpy() + np.nan_to_num(raw - np.rint(raw / step) * step))
-
-    patch.setattr(rows, "_noisy_column", noisy)
+@instead_of("_noisy_column", rows)
+def _unsnapped_values(honest: Any, values: pa.Array, column: Column, *rest: Any) -> pa.Array:
+    out = honest(values, column, *rest)
+    if column.kind == "integer" or column.bounds is None or values.null_count:
+        return out
+    raw, step = np.clip(to_numpy(values), *column.bounds), column.cell_noise.granularity
+    return pa.array(out.to_numpy() + np.nan_to_num(raw - np.rint(raw / step) * step))
 
 
-def _shared_noise(patch: pytest.MonkeyPatch) -> None:
-    honest = rows._noisy_column
-
-    def noisy(values: pa.Array, column: Column, keystream: Any, report: Any) -> pa.Array:
-        return honest(values, column, insecure_keystream(len(values)), report)
-
-    patch.setattr(rows, "_noisy_column", noisy)
+@instead_of("_noisy_column", rows)
+def _shared_noise(honest: Any, values: pa.Array, column: Column, keystream: Any, report: Any) -> pa.Array:
+    return honest(values, column, insecure_keystream(len(values)), report)
 
 
 def _time_seeded_key(patch: pytest.MonkeyPatch) -> None:
@@ -260,39 +211,27 @@ def _time_seeded_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SecureKeystream, "_key_and_counter", key_and_counter)
 
 
-def _off_diagonal_noise_halved(patch: pytest.MonkeyPatch) -> None:
-    honest = gaussian.sample_rounded_gaussian
-
-    def sample(steps: float, size: Any, rng: Any = None) -> np.ndarray:
-        return honest(0.5 * steps if isinstance(size, tuple) else steps, size, rng)
-
-    patch.setattr(gaussian, "sample_rounded_gaussian", sample)
+@instead_of("sample_rounded_gaussian", gaussian)
+def _off_diagonal_noise_halved(honest: Any, steps: float, size: Any, rng: Any = None) -> np.ndarray:
+    return honest(0.5 * steps if isinstance(size, tuple) else steps, size, rng)
 
 
-def _last_column_unclipped(patch: pytest.MonkeyPatch) -> None:
-    honest = rows.add_noise
-
-    def add_noise(batch: pa.RecordBatch, columns: Sequence[Column], *rest: Any) -> pa.RecordBatch:
-        if columns[-1].bounds is None or columns[-1].missing != "refuse":
-            return honest(batch, columns, *rest)
-        free = columns[-1].model_copy(update={"bounds": None, "bounds_obtained": "none"})
-        return honest(batch, [*columns[:-1], free], *rest)
-
-    _plant_add_noise(patch, add_noise)
+@instead_of("add_noise", rows, parts)
+def _last_column_unclipped(honest: Any, batch: pa.RecordBatch, columns: Sequence[Column], *rest: Any) -> pa.RecordBatch:
+    if columns[-1].bounds is None or columns[-1].missing != "refuse":
+        return honest(batch, columns, *rest)
+    free = columns[-1].model_copy(update={"bounds": None, "bounds_obtained": "none"})
+    return honest(batch, [*columns[:-1], free], *rest)
 
 
-def _clipped_rows_dropped(patch: pytest.MonkeyPatch) -> None:
-    honest = rows.add_noise
-
-    def add_noise(batch: pa.RecordBatch, columns: Sequence[Column], *rest: Any) -> pa.RecordBatch:
-        keep = np.ones(batch.num_rows, dtype=bool)
-        for index, column in enumerate(columns):
-            if column.bounds is not None:
-                values = batch.column(index).to_numpy(zero_copy_only=False)
-                keep &= ~((values < column.bounds[0]) | (values > column.bounds[1]))
-        return honest(batch.filter(pa.array(keep)), columns, *rest)
-
-    _plant_add_noise(patch, add_noise)
+@instead_of("add_noise", rows, parts)
+def _clipped_rows_dropped(honest: Any, batch: pa.RecordBatch, columns: Sequence[Column], *rest: Any) -> pa.RecordBatch:
+    keep = np.ones(batch.num_rows, dtype=bool)
+    for index, column in enumerate(columns):
+        if column.bounds is not None:
+            values = batch.column(index).to_numpy(zero_copy_only=False)
+            keep &= ~((values < column.bounds[0]) | (values > column.bounds[1]))
+    return honest(batch.filter(pa.array(keep)), columns, *rest)
 
 
 FAULTS: dict[str, Plant] = {

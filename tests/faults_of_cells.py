@@ -19,10 +19,9 @@ from dp_publish.policy import columns as resolving
 from dp_publish.release import covariance
 from dp_publish.rows import calibration, mechanism, noise
 from dp_publish.sampling.keystream import insecure_keystream
+from planting import Plant, instead_of
 
 __all__ = ["FAULTS_OF_CELLS"]
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _category_as_one_column(patch: pytest.MonkeyPatch) -> None:
@@ -34,36 +33,28 @@ def _levels_stay_more_often(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(noise, "sample_replacements", lambda n, numerator, *rest: honest(n, int(numerator * 0.9), *rest))
 
 
-def _never_the_last_level(patch: pytest.MonkeyPatch) -> None:
-    honest = noise.sample_replacements
-
-    def drawn(n: int, numerator: int, n_levels: int, keystream: Any) -> Any:
-        places, levels = honest(n, numerator, n_levels, keystream)
-        return places, levels % (n_levels - 1)
-
-    patch.setattr(noise, "sample_replacements", drawn)
+@instead_of("sample_replacements", noise)
+def _never_the_last_level(honest: Any, n: int, numerator: int, n_levels: int, keystream: Any) -> Any:
+    places, levels = honest(n, numerator, n_levels, keystream)
+    return places, levels % (n_levels - 1)
 
 
-def _levels_of_the_data(patch: pytest.MonkeyPatch) -> None:
-    honest = resolving.resolve
-
-    def cut(table: Any, policy: Any, withheld: Any = ()) -> Any:
-        if "town" not in {source.name for source in policy.sources}:
-            return honest(table, policy, withheld)
-        seen = {town for batch in table.read({"town": "text"}, 10_000) for town in batch.column(0).to_pylist()}
-        sources, kept = [], set()
-        for source in policy.sources:
-            if source.name == "town":
-                levels = tuple(each for each in source.levels if (None if each == source.gaps else each) in seen)
-                gaps = source.gaps if source.gaps in levels else None
-                update = {"levels": levels, "columns": tuple(f"town={each}" for each in levels), "gaps": gaps}
-                source = source.model_copy(update=update)
-            sources.append(source)
-            kept |= {*source.columns}
-        columns = {name: entry for name, entry in policy.columns.items() if "town" not in name or name in kept}
-        return honest(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
-
-    patch.setattr(resolving, "resolve", cut)
+@instead_of("resolve", resolving)
+def _levels_of_the_data(honest: Any, table: Any, policy: Any, withheld: Any = ()) -> Any:
+    if "town" not in {source.name for source in policy.sources}:
+        return honest(table, policy, withheld)
+    seen = {town for batch in table.read({"town": "text"}, 10_000) for town in batch.column(0).to_pylist()}
+    sources, kept = [], set()
+    for source in policy.sources:
+        if source.name == "town":
+            levels = tuple(each for each in source.levels if (None if each == source.gaps else each) in seen)
+            gaps = source.gaps if source.gaps in levels else None
+            update = {"levels": levels, "columns": tuple(f"town={each}" for each in levels), "gaps": gaps}
+            source = source.model_copy(update=update)
+        sources.append(source)
+        kept |= {*source.columns}
+    columns = {name: entry for name, entry in policy.columns.items() if "town" not in name or name in kept}
+    return honest(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
 
 
 def _half_of_a_change(patch: pytest.MonkeyPatch) -> None:
@@ -78,16 +69,12 @@ def _gaps_alone_in_their_cell(patch: pytest.MonkeyPatch) -> None:
 def _filled(module: Any, place: Callable[[Any, Any], Any]) -> Plant:
     """Return the plant of gaps that stand at another place than the middle of the bounds."""
 
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        honest = module.fill_missing
-
-        def fill(values: Any, column: Any, report: Any) -> Any:
-            if column.missing != "indicator":
-                return honest(values, column, report)
-            found = pc.if_else(pc.is_null(values, nan_is_null=True), None, values)
-            return pc.fill_null(found, place(found, column))
-
-        patch.setattr(module, "fill_missing", fill)
+    @instead_of("fill_missing", module)
+    def plant(honest: Any, values: Any, column: Any, report: Any) -> Any:
+        if column.missing != "indicator":
+            return honest(values, column, report)
+        found = pc.if_else(pc.is_null(values, nan_is_null=True), None, values)
+        return pc.fill_null(found, place(found, column))
 
     return plant
 
@@ -100,13 +87,9 @@ def _at_the_mean(found: Any, _column: Any) -> float:
     return pc.mean(found).as_py() or 0.0
 
 
-def _gaps_without_noise(patch: pytest.MonkeyPatch) -> None:
-    honest = mechanism._noisy_column
-
-    def noisy(values: Any, column: Any, *rest: Any) -> Any:
-        return values if column.name.endswith(NO_VALUE) else honest(values, column, *rest)
-
-    patch.setattr(mechanism, "_noisy_column", noisy)
+@instead_of("_noisy_column", mechanism)
+def _gaps_without_noise(honest: Any, values: Any, column: Any, *rest: Any) -> Any:
+    return values if column.name.endswith(NO_VALUE) else honest(values, column, *rest)
 
 
 def _never_shortened(plant: Plant) -> Plant:
@@ -119,23 +102,15 @@ def _never_shortened(plant: Plant) -> Plant:
     return both
 
 
-def _levels_from_zero(patch: pytest.MonkeyPatch) -> None:
-    honest = coded_columns._limits
-
-    def limits(highest: float, policy: Any, around_zero: bool) -> dict[str, Any]:
-        return honest(highest, policy, around_zero and highest > 1)
-
-    patch.setattr(coded_columns, "_limits", limits)
+@instead_of("_limits", coded_columns)
+def _levels_from_zero(honest: Any, highest: float, policy: Any, around_zero: bool) -> dict[str, Any]:
+    return honest(highest, policy, around_zero and highest > 1)
 
 
-def _radius_without_categories(patch: pytest.MonkeyPatch) -> None:
-    honest = moments.ball_radius
-
-    def shorter(policy: Any, kinds: dict[str, str]) -> float | None:
-        rest = [name for name in kinds if not name.startswith("town=")]
-        return honest(policy, kinds) if policy.privacy.l2_radius else math.sqrt(len(rest) - 1)
-
-    patch.setattr(moments, "ball_radius", shorter)
+@instead_of("ball_radius", moments)
+def _radius_without_categories(honest: Any, policy: Any, kinds: dict[str, str]) -> float | None:
+    rest = [name for name in kinds if not name.startswith("town=")]
+    return honest(policy, kinds) if policy.privacy.l2_radius else math.sqrt(len(rest) - 1)
 
 
 def _sums_of_half_the_sensitivity(patch: pytest.MonkeyPatch) -> None:

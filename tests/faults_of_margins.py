@@ -1,8 +1,6 @@
 """Faults planted in histograms of all columns, or in what follows from these."""
 
-import math
 import operator
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +9,11 @@ import pytest
 
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds import margins, steps
+from faults_of_two_rounds import for_nothing
+from planting import Plant, instead_of
 
 __all__ = ["FAULTS_OF_MARGINS"]
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 _TENTHS = np.arange(1, 10) / 10
 
 
@@ -59,16 +58,12 @@ def _scores_with_jitter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(two_round, "to_scores", to_scores)
 
 
-def _gaps_in_no_cell(patch: pytest.MonkeyPatch) -> None:
-    honest = margins.MarginCounts.add
-
-    def add(self: Any, values: np.ndarray) -> None:
-        honest(self, values)
-        for column, margin, counts in zip(self._columns, self._margins, self._counts, strict=True):
-            if margin.has_gaps:
-                counts[-1] -= np.count_nonzero(np.isnan(values[:, column.places[0]]))
-
-    patch.setattr(margins.MarginCounts, "add", add)
+@instead_of("add", margins.MarginCounts)
+def _gaps_in_no_cell(honest: Any, self: Any, values: np.ndarray) -> None:
+    honest(self, values)
+    for column, margin, counts in zip(self._columns, self._margins, self._counts, strict=True):
+        if margin.has_gaps:
+            counts[-1] -= np.count_nonzero(np.isnan(values[:, column.places[0]]))
 
 
 def _sensitivity_of_one_column(patch: pytest.MonkeyPatch) -> None:
@@ -76,26 +71,18 @@ def _sensitivity_of_one_column(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(owner, "counts_of", lambda _columns, mu: steps.NoisyCounts("margins", mu))
 
 
-def _counted_twice(patch: pytest.MonkeyPatch) -> None:
-    honest = margins.MarginCounts.add
-
-    def add(self: Any, values: np.ndarray) -> None:
-        before = self._counts[0].copy()
-        honest(self, values)
-        self._counts[0] += self._counts[0] - before
-
-    patch.setattr(margins.MarginCounts, "add", add)
+@instead_of("add", margins.MarginCounts)
+def _counted_twice(honest: Any, self: Any, values: np.ndarray) -> None:
+    before = self._counts[0].copy()
+    honest(self, values)
+    self._counts[0] += self._counts[0] - before
 
 
-def _no_noise_in_one_column(patch: pytest.MonkeyPatch) -> None:
-    honest = steps.NoisyCounts.draw
-
-    def draw(self: Any, statistic: np.ndarray, rng: Any) -> np.ndarray:
-        noisy = honest(self, statistic, rng)
-        first = statistic.size // 3 if self.name == "margins" else 0
-        return np.concatenate([statistic[:first], noisy[first:]])
-
-    patch.setattr(steps.NoisyCounts, "draw", draw)
+@instead_of("draw", steps.NoisyCounts)
+def _no_noise_in_one_column(honest: Any, self: Any, statistic: np.ndarray, rng: Any) -> np.ndarray:
+    noisy = honest(self, statistic, rng)
+    first = statistic.size // 3 if self.name == "margins" else 0
+    return np.concatenate([statistic[:first], noisy[first:]])
 
 
 def _scores_of_clean_counts(patch: pytest.MonkeyPatch) -> None:
@@ -118,17 +105,6 @@ def _scores_of_clean_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(two_round, "describe_columns", describe_columns)
 
 
-def _histograms_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round.share_out
-
-    def share_out(mu: float, *rest: int, **named: bool) -> Any:
-        shares = honest(mu, *rest, **named)
-        more = mu / math.hypot(shares.choices, shares.lengths, shares.first, shares.second)
-        return replace(shares, first=more * shares.first, second=more * shares.second)
-
-    patch.setattr(two_round, "share_out", share_out)
-
-
 FAULTS_OF_MARGINS: dict[str, Plant] = {
     "the cells of histograms are read off the data": _cells_of_the_data,
     "scores have jitter that is drawn anew in each pass": _scores_with_jitter,
@@ -137,5 +113,5 @@ FAULTS_OF_MARGINS: dict[str, Plant] = {
     "a histogram counts every row twice": _counted_twice,
     "one column's histogram has no noise": _no_noise_in_one_column,
     "scores follow from the counts without noise": _scores_of_clean_counts,
-    "histograms cost nothing": _histograms_for_nothing,
+    "histograms cost nothing": for_nothing("choices", "lengths", "first", "second"),
 }

@@ -24,23 +24,18 @@ from dp_publish.release import parts
 from dp_publish.release import preparing as rows_release
 from dp_publish.rows import calibration, mechanism
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
+from planting import Plant, instead_of
 
 __all__ = ["FAULTS_OF_TABLES"]
 
-Plant = Callable[[pytest.MonkeyPatch], None]
 
-
-def _gaps_at_the_mean(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round._filled
-
-    def filled(batches: Any, fills: np.ndarray) -> Any:
-        for values in batches:
-            known = np.where(np.isfinite(values), values, np.nan)
-            some = np.isfinite(known).any(axis=0)
-            means = np.array([np.nanmean(column) if any_ else 0.0 for column, any_ in zip(known.T, some, strict=True)])
-            yield from honest(iter([values]), np.where(some, means, fills))
-
-    patch.setattr(two_round, "_filled", filled)
+@instead_of("_filled", two_round)
+def _gaps_at_the_mean(honest: Any, batches: Any, fills: np.ndarray) -> Any:
+    for values in batches:
+        known = np.where(np.isfinite(values), values, np.nan)
+        some = np.isfinite(known).any(axis=0)
+        means = np.array([np.nanmean(column) if any_ else 0.0 for column, any_ in zip(known.T, some, strict=True)])
+        yield from honest(iter([values]), np.where(some, means, fills))
 
 
 def _passing_the_cap(passes: Callable[[pa.RecordBatch], np.ndarray]) -> Plant:
@@ -79,29 +74,21 @@ def _dates_from_the_earliest(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(kinds.KINDS, "date", replace(date, encode=days))
 
 
-def _ranked_among_those_seen(patch: pytest.MonkeyPatch) -> None:
-    honest = typed._codes
-
-    def codes(values: pa.Array, source: Any, missing: Any) -> Any:
-        found = honest(values, source, missing)
-        if source.kind != "ordered":
-            return found
-        seen = pc.unique(found.values.drop_null())
-        ranks = pc.index_in(found.values, seen.take(pc.sort_indices(seen)), skip_nulls=True)
-        return found._replace(values=pc.cast(ranks, pa.int64()))
-
-    patch.setattr(typed, "_codes", codes)
+@instead_of("_codes", typed)
+def _ranked_among_those_seen(honest: Any, values: pa.Array, source: Any, missing: Any) -> Any:
+    found = honest(values, source, missing)
+    if source.kind != "ordered":
+        return found
+    seen = pc.unique(found.values.drop_null())
+    ranks = pc.index_in(found.values, seen.take(pc.sort_indices(seen)), skip_nulls=True)
+    return found._replace(values=pc.cast(ranks, pa.int64()))
 
 
-def _rare_levels_kept(patch: pytest.MonkeyPatch) -> None:
-    honest = mechanism.respond
-
-    def respond(codes: np.ndarray, *rest: Any) -> np.ndarray:
-        out = honest(codes, *rest)
-        counts = np.bincount(codes.astype(np.int64))[codes.astype(np.int64)]
-        return np.where(counts < min(10, len(codes)), codes, out)
-
-    patch.setattr(mechanism, "respond", respond)
+@instead_of("respond", mechanism)
+def _rare_levels_kept(honest: Any, codes: np.ndarray, *rest: Any) -> np.ndarray:
+    out = honest(codes, *rest)
+    counts = np.bincount(codes.astype(np.int64))[codes.astype(np.int64)]
+    return np.where(counts < min(10, len(codes)), codes, out)
 
 
 def _ranges_share_bits(patch: pytest.MonkeyPatch) -> None:
@@ -112,35 +99,27 @@ def _releases_share_bits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SecureKeystream, "_key_and_counter", lambda _: (bytes(32), bytes(16)))
 
 
-def _last_row_of_a_batch_in_the_clear(patch: pytest.MonkeyPatch) -> None:
-    honest = mechanism.ROW_NOISE["continuous"].__class__.add
-
-    def add(self: Any, values: Any, column: Any, keystream: Any) -> Any:
-        noisy, outside = honest(self, values, column, keystream)
-        if column.bounds is not None and len(noisy):
-            step = column.cell_noise.granularity
-            last = values[len(values) - 1].as_py()
-            noisy[-1] = np.rint(np.clip(last, *column.bounds) / step) * step
-        return noisy, outside
-
-    patch.setattr(mechanism.ROW_NOISE["continuous"].__class__, "add", add)
+@instead_of("add", mechanism.ROW_NOISE["continuous"].__class__)
+def _last_row_of_a_batch_in_the_clear(honest: Any, self: Any, values: Any, column: Any, keystream: Any) -> Any:
+    noisy, outside = honest(self, values, column, keystream)
+    if column.bounds is not None and len(noisy):
+        step = column.cell_noise.granularity
+        last = values[len(values) - 1].as_py()
+        noisy[-1] = np.rint(np.clip(last, *column.bounds) / step) * step
+    return noisy, outside
 
 
-def _noise_for_what_a_batch_spans(patch: pytest.MonkeyPatch) -> None:
-    honest = mechanism._noisy_column
-
-    def noisy(values: pa.Array, column: Any, *rest: Any) -> pa.Array:
-        if column.kind != "continuous" or column.bounds is None or len(values) < 2:
-            return honest(values, column, *rest)
-        low, high = column.bounds
-        known = np.clip(values.drop_null().to_numpy(), low, high)
-        if np.isnan(known).all():
-            return honest(values, column, *rest)
-        share = float(np.nanmax(known) - np.nanmin(known)) / (high - low)
-        narrow = column.noise.model_copy(update={"sigma": max(share, 1e-3) * column.noise.sigma})
-        return honest(values, column.model_copy(update={"noise": narrow}), *rest)
-
-    patch.setattr(mechanism, "_noisy_column", noisy)
+@instead_of("_noisy_column", mechanism)
+def _noise_for_what_a_batch_spans(honest: Any, values: pa.Array, column: Any, *rest: Any) -> pa.Array:
+    if column.kind != "continuous" or column.bounds is None or len(values) < 2:
+        return honest(values, column, *rest)
+    low, high = column.bounds
+    known = np.clip(values.drop_null().to_numpy(), low, high)
+    if np.isnan(known).all():
+        return honest(values, column, *rest)
+    share = float(np.nanmax(known) - np.nanmin(known)) / (high - low)
+    narrow = column.noise.model_copy(update={"sigma": max(share, 1e-3) * column.noise.sigma})
+    return honest(values, column.model_copy(update={"noise": narrow}), *rest)
 
 
 def _exact_mean_in_the_second_round(patch: pytest.MonkeyPatch) -> None:
@@ -165,22 +144,18 @@ def _exact_mean_in_the_second_round(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(two_round, "_shown_by", shown)
 
 
-def _levels_by_frequency(patch: pytest.MonkeyPatch) -> None:
-    honest = columns.resolve
-
-    def resolve(table: Any, policy: Policy, withheld: Any = ()) -> Any:
-        sources = list(policy.sources)
-        for index, source in enumerate(sources):
-            if source.kind == "category" and source.has_level_columns and source.name in table.types:
-                counts: Counter[Any] = Counter()
-                for batch in table.read({source.name: "text"}, 10_000):
-                    counts.update(batch.column(0).to_pylist())
-                order = sorted(range(len(source.levels)), key=lambda at: -counts[source.levels[at]])
-                update = {name: tuple(getattr(source, name)[at] for at in order) for name in ("levels", "columns")}
-                sources[index] = source.model_copy(update=update)
-        return honest(table, policy.model_copy(update={"sources": tuple(sources)}), withheld)
-
-    patch.setattr(columns, "resolve", resolve)
+@instead_of("resolve", columns)
+def _levels_by_frequency(honest: Any, table: Any, policy: Policy, withheld: Any = ()) -> Any:
+    sources = list(policy.sources)
+    for index, source in enumerate(sources):
+        if source.kind == "category" and source.has_level_columns and source.name in table.types:
+            counts: Counter[Any] = Counter()
+            for batch in table.read({source.name: "text"}, 10_000):
+                counts.update(batch.column(0).to_pylist())
+            order = sorted(range(len(source.levels)), key=lambda at: -counts[source.levels[at]])
+            update = {name: tuple(getattr(source, name)[at] for at in order) for name in ("levels", "columns")}
+            sources[index] = source.model_copy(update=update)
+    return honest(table, policy.model_copy(update={"sources": tuple(sources)}), withheld)
 
 
 def _delta_with_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
@@ -232,16 +207,12 @@ def _columns_lean_on_each_other(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mechanism, "_noisy_column", noisy)
 
 
-def _indicators_exact_where_few_gaps_are(patch: pytest.MonkeyPatch) -> None:
-    honest = mechanism._noisy_column
-
-    def noisy(values: pa.Array, column: Any, *rest: Any) -> pa.Array:
-        out = honest(values, column, *rest)
-        if not column.name.endswith("=(no value)"):
-            return out
-        return values if 0 < (pc.sum(values).as_py() or 0) <= 0.1 * len(values) else out
-
-    patch.setattr(mechanism, "_noisy_column", noisy)
+@instead_of("_noisy_column", mechanism)
+def _indicators_exact_where_few_gaps_are(honest: Any, values: pa.Array, column: Any, *rest: Any) -> pa.Array:
+    out = honest(values, column, *rest)
+    if not column.name.endswith("=(no value)"):
+        return out
+    return values if 0 < (pc.sum(values).as_py() or 0) <= 0.1 * len(values) else out
 
 
 def _rows_without_values_in_the_clear(patch: pytest.MonkeyPatch) -> None:
@@ -273,17 +244,13 @@ def _values_that_occur_twice_share_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mechanism, "_noisy_column", noisy)
 
 
-def _zeros_with_the_raw_sign(patch: pytest.MonkeyPatch) -> None:
-    honest = mechanism._noisy_column
-
-    def noisy(values: pa.Array, column: Any, *rest: Any) -> pa.Array:
-        out = honest(values, column, *rest)
-        if column.kind != "continuous":
-            return out
-        raw, found = values.to_numpy(False), out.to_numpy(False)
-        return pa.array(np.where(found == 0, np.copysign(0.0, raw - 0.5), found))
-
-    patch.setattr(mechanism, "_noisy_column", noisy)
+@instead_of("_noisy_column", mechanism)
+def _zeros_with_the_raw_sign(honest: Any, values: pa.Array, column: Any, *rest: Any) -> pa.Array:
+    out = honest(values, column, *rest)
+    if column.kind != "continuous":
+        return out
+    raw, found = values.to_numpy(False), out.to_numpy(False)
+    return pa.array(np.where(found == 0, np.copysign(0.0, raw - 0.5), found))
 
 
 def _time_tells_a_count(patch: pytest.MonkeyPatch) -> None:
@@ -302,30 +269,22 @@ def _time_tells_a_count(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "reserve", reserve)
 
 
-def _one_row_of_an_entity_booked(patch: pytest.MonkeyPatch) -> None:
-    honest = rows_release.cost_of_rows
-
-    def cost(policy: Policy, *rest: Any) -> Any:
-        found = honest(policy, *rest)
-        if policy.privacy.unit_name != "entity":
-            return found
-        return replace(found, mu={**found.mu, policy.privacy.account: found.mu["row"]})
-
-    patch.setattr(rows_release, "cost_of_rows", cost)
+@instead_of("cost_of_rows", rows_release)
+def _one_row_of_an_entity_booked(honest: Any, policy: Policy, *rest: Any) -> Any:
+    found = honest(policy, *rest)
+    if policy.privacy.unit_name != "entity":
+        return found
+    return replace(found, mu={**found.mu, policy.privacy.account: found.mu["row"]})
 
 
-def _entities_counted_by_batch(patch: pytest.MonkeyPatch) -> None:
+@instead_of("count_entities", contribution_cap)
+def _entities_counted_by_batch(honest: Any, batches: Any, *rest: Any) -> pa.Table:
     """Let an entity have as many rows as in the batch where it has most."""
-    honest = contribution_cap.count_entities
-
-    def counted(batches: Any, *rest: Any) -> pa.Table:
-        counts = [honest([batch], *rest) for batch in batches]
-        if not counts:
-            return honest([], *rest)
-        summed = pa.concat_tables(counts).group_by("entity").aggregate([("n_rows", "max")])
-        return pa.table({"entity": summed["entity"], "n_rows": summed["n_rows_max"]}).combine_chunks()
-
-    patch.setattr(contribution_cap, "count_entities", counted)
+    counts = [honest([batch], *rest) for batch in batches]
+    if not counts:
+        return honest([], *rest)
+    summed = pa.concat_tables(counts).group_by("entity").aggregate([("n_rows", "max")])
+    return pa.table({"entity": summed["entity"], "n_rows": summed["n_rows_max"]}).combine_chunks()
 
 
 FAULTS_OF_TABLES: dict[str, Plant] = {

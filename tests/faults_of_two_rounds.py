@@ -1,7 +1,6 @@
 """Faults of a release in two rounds, each planted in one of its steps."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +12,9 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.two_rounds import rows, shares, steps, sums
 from dp_publish.sampling import places
 from dp_publish.sampling.keystream import insecure_keystream
+from planting import Plant, instead_of
 
-__all__ = ["FAULTS_OF_TWO_ROUNDS"]
-
-Plant = Callable[[pytest.MonkeyPatch], None]
+__all__ = ["FAULTS_OF_TWO_ROUNDS", "for_nothing"]
 
 
 def _limit_scores_doubled(patch: pytest.MonkeyPatch) -> None:
@@ -28,19 +26,15 @@ def _radii_scored_on_both_sides(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(shares.RadiusSearch, "scores", lambda self, exceeding: np.abs(exceeding - self.target))
 
 
-def _radius_of_the_data(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round.TwoRound._play_round
+@instead_of("_play_round", two_round.TwoRound)
+def _radius_of_the_data(honest: Any, self: Any, name: str, binned: Any, *rest: Any) -> Any:
+    *others, play = rest
+    longest = int(np.argmax(binned.counts_outside() == 0))
 
-    def play_round(self: Any, name: str, binned: Any, *rest: Any) -> Any:
-        *others, play = rest
-        longest = int(np.argmax(binned.counts_outside() == 0))
+    def fixed(step: Any, statistic: Any) -> Any:
+        return longest if step.name.endswith("radius") and play(step, statistic) >= 0 else play(step, statistic)
 
-        def fixed(step: Any, statistic: Any) -> Any:
-            return longest if step.name.endswith("radius") and play(step, statistic) >= 0 else play(step, statistic)
-
-        return honest(self, name, binned, *others, fixed)
-
-    patch.setattr(two_round.TwoRound, "_play_round", play_round)
+    return honest(self, name, binned, *others, fixed)
 
 
 def _scales_floored_by_ties(patch: pytest.MonkeyPatch) -> None:
@@ -95,19 +89,15 @@ def _lengths_halved(patch: pytest.MonkeyPatch) -> None:
 
 
 def _less_noise_on_sums(name: str) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        honest = two_round.NoisySums.draw
-
-        def draw(self: Any, statistic: Any, rng: Any) -> Any:
-            noisy = honest(self, statistic, rng)
-            if not self.name.startswith(name):
-                return noisy
-            grid = self.gaussian.sigma_and_grid()[1]
-            exact = grid.round(statistic.steps).astype(np.float64)
-            noise = np.rint(0.9 * (noisy.matrix / grid.step - exact))
-            return replace(noisy, matrix=(exact + noise) * grid.step)
-
-        patch.setattr(two_round.NoisySums, "draw", draw)
+    @instead_of("draw", two_round.NoisySums)
+    def plant(honest: Any, self: Any, statistic: Any, rng: Any) -> Any:
+        noisy = honest(self, statistic, rng)
+        if not self.name.startswith(name):
+            return noisy
+        grid = self.gaussian.sigma_and_grid()[1]
+        exact = grid.round(statistic.steps).astype(np.float64)
+        noise = np.rint(0.9 * (noisy.matrix / grid.step - exact))
+        return replace(noisy, matrix=(exact + noise) * grid.step)
 
     return plant
 
@@ -118,15 +108,11 @@ def _less_noise_on_lengths(patch: pytest.MonkeyPatch) -> None:
 
 
 def _less_noise_on_choices(*names: str) -> Plant:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        honest = steps.Choice.draw
-
-        def draw(self: Any, statistic: Any, rng: Any) -> int:
-            if not self.name.startswith(names):
-                return honest(self, statistic, rng)
-            return replace(self.mechanism, mu=self.mu / 0.9).choose(statistic, rng)
-
-        patch.setattr(steps.Choice, "draw", draw)
+    @instead_of("draw", steps.Choice)
+    def plant(honest: Any, self: Any, statistic: Any, rng: Any) -> int:
+        if not self.name.startswith(names):
+            return honest(self, statistic, rng)
+        return replace(self.mechanism, mu=self.mu / 0.9).choose(statistic, rng)
 
     return plant
 
@@ -179,15 +165,16 @@ def _rounds_share_random_bits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(two_round.NoisySums, "draw", draw)
 
 
-def _choices_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round.share_out
+def for_nothing(*paid: str) -> Plant:
+    """Return the plant of shares that come to all of mu by these alone, as if the others cost nothing."""
 
-    def share_out(mu: float, *rest: int, **named: bool) -> Any:
+    @instead_of("share_out", two_round)
+    def plant(honest: Any, mu: float, *rest: int, **named: bool) -> Any:
         shares = honest(mu, *rest, **named)
-        more = mu / math.hypot(shares.lengths, shares.first, shares.second)
-        return replace(shares, lengths=more * shares.lengths, first=more * shares.first, second=more * shares.second)
+        more = mu / math.hypot(*(getattr(shares, name) for name in paid))
+        return replace(shares, **{name: more * getattr(shares, name) for name in ("lengths", "first", "second")})
 
-    patch.setattr(two_round, "share_out", share_out)
+    return plant
 
 
 def _entity_cap_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -212,6 +199,6 @@ FAULTS_OF_TWO_ROUNDS: dict[str, Plant] = {
     "radii are chosen with 0.9 of their noise": _less_noise_on_choices("first radius", "second radius"),
     "rows are clipped after they are shortened": _clipped_after_the_radius,
     "both rounds draw the same random bits": _rounds_share_random_bits,
-    "what is chosen privately costs nothing": _choices_for_nothing,
+    "what is chosen privately costs nothing": for_nothing("lengths", "first", "second"),
     "two rounds ignore the entity cap": _entity_cap_ignored,
 }

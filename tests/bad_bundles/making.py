@@ -19,6 +19,7 @@ from tests.fuzz.bombs import spell
 from tests.fuzz.compact import Fields
 from tests.fuzz.hostile import join, split
 from tests.tamper.archives import Members, members_of
+from tests.unit.common.manifest.statements import replaced
 
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.files.tar import write_archive
@@ -122,12 +123,7 @@ def stated(changes: Predicate, base: str = "rows") -> Make:
 
     def make() -> bytes:
         document = json.loads(Envelope.from_bytes(_members(base)[MANIFEST_NAME]).payload)
-        for path, value in changes.items():
-            *folders, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-            inner: Any = document["predicate"]
-            for folder in folders:
-                inner = inner[folder]
-            inner[last] = value(inner[last]) if callable(value) else value
+        replaced(document["predicate"], *changes.items())
         return archived({**_members(base), MANIFEST_NAME: sign_envelope(spell(document), KEY).to_bytes()})
 
     return make

@@ -6,27 +6,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import policy_with
+from tests.conftest import policy_with, publish_alone
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import Learned, learn_graph
 from dp_learn.pipeline.graph import partial_correlations
-from dp_publish import publish
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.sampling.keystream import insecure_keystream
 
 INDICATOR = {"missing": "indicator"}
 
 
 def learn(table: pd.DataFrame, columns: dict[str, Any], folder: Path, seed: int, **privacy: Any) -> Learned:
     """Publish a table with this noise, and learn from it."""
-    policy = policy_with(columns, **privacy)
-    path, ledger = folder / f"{seed}.tar", Ledger(folder / f"{seed}.sqlite")
-    publish(
-        table, policy, out=path, key=Ed25519PrivateKey.generate(), ledger=ledger, keystream=insecure_keystream(seed)
-    )
+    path = publish_alone(table, policy_with(columns, **privacy), folder / f"{seed}.tar", seed)
     with open_bundle(path, UnsafeTrustAnyone()) as bundle:
         learned = learn_graph(bundle)
     path.unlink()

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import policy_with
+from tests.conftest import policy_with, publish_alone
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.estimate import NoisyCovariance
 from dp_learn.covariance.sources import RowSource, bundle_source
-from dp_publish import Policy, publish
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.sampling.keystream import insecure_keystream
+from dp_publish import Policy
 
 N_ROWS, REPETITIONS = 400, 200
 RARE = [0.5, 0.3, 0.18, 0.02]
@@ -67,10 +64,9 @@ def make_policy(of_levels: str, **privacy: Any) -> Policy:
 
 def repeat(policy: Policy, folder: Path) -> list[NoisyCovariance | Any]:
     """Publish the same rows again and again, and return what a reader makes of each release."""
-    table, key, found = make_table(), Ed25519PrivateKey.generate(), []
+    table, found = make_table(), []
     for seed in range(REPETITIONS):
-        path, ledger = folder / f"{seed}.tar", Ledger(folder / f"{seed}.sqlite")
-        publish(table, policy, out=path, key=key, ledger=ledger, keystream=insecure_keystream(seed))
+        path = publish_alone(table, policy, folder / f"{seed}.tar", seed)
         with open_bundle(path, UnsafeTrustAnyone()) as bundle:
             source = bundle_source(bundle)
             assert list(source.columns) == list(indicators(table))

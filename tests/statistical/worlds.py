@@ -90,17 +90,18 @@ def random_graph(p: int, degree: float = 3.0) -> World:
 
 def integer_chains(p: int) -> World:
     """Return chains of four integer columns, each the one before plus an independent rounded Gaussian."""
-    sums = np.kron(np.eye(p // 4), np.tril(np.ones((4, 4))))
-    differences = np.linalg.inv(sums)
-    precision = differences.T @ differences / rounded_gaussian_variance(1.5)
-    return World(precision, lambda rng, n_rows: np.rint(1.5 * rng.normal(size=(n_rows, p))) @ sums.T)
+    return _chains(p, rounded_gaussian_variance(1.5), lambda rng, shape: np.rint(1.5 * rng.normal(size=shape)))
 
 
 def count_chains(p: int, rate: float = 0.5) -> World:
     """Return the same chains of rare counts, skewed and far from Gaussian."""
+    return _chains(p, rate, lambda rng, shape: rng.poisson(rate, shape))
+
+
+def _chains(p: int, variance: float, draw: Callable[..., Rows]) -> World:
     sums = np.kron(np.eye(p // 4), np.tril(np.ones((4, 4))))
     differences = np.linalg.inv(sums)
-    return World(differences.T @ differences / rate, lambda rng, n_rows: rng.poisson(rate, (n_rows, p)) @ sums.T)
+    return World(differences.T @ differences / variance, lambda rng, n_rows: draw(rng, (n_rows, p)) @ sums.T)
 
 
 def observe(rows: Rows, noise: Noise, rng: np.random.Generator) -> tuple[Rows, NoisyCovariance]:

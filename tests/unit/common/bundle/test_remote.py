@@ -264,16 +264,13 @@ def test_a_result_that_is_missing_is_an_error() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_dask_gives_the_same_bits_from_everywhere(
-    multipart: Path, s3: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_workers: int
+    multipart: Path, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_workers: int
 ) -> None:
     """One worker or two read a tar, a folder, S3 and a web server, and all passes give the bits of threads here."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    store, web = open_store(f"s3://{s3.bucket}"), WebServer()
+    web = WebServer()
     web.serve_folder(multipart / "a.tar", "/a.tar")
-    for path in (multipart / "a").rglob("*"):
-        if path.is_file():
-            store.create(path.relative_to(multipart).as_posix(), path.read_bytes())
-    places = [multipart / "a.tar", multipart / "a", f"s3://{s3.bucket}/a", f"{web.url}/a.tar"]
+    places = [multipart / "a.tar", multipart / "a", f"{bucket}/a", f"{web.url}/a.tar"]
 
     expected = numbers(opened(multipart / "a.tar"), forms=True)
     with Dask(n_workers=n_workers) as engine:

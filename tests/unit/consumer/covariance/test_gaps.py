@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import policy_with
+from tests.conftest import policy_with, publish_alone
 from tests.unit.consumer.sources import law_of_two_rounds
 
 from dp_bundle import Bundle, open_bundle
@@ -23,9 +22,6 @@ from dp_learn.matrices.linalg import FloatArray, sandwich
 from dp_learn.output.summary import summarize
 from dp_learn.pipeline.compare import compare_networks
 from dp_learn.pipeline.joint import learn_joint
-from dp_publish import publish
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.sampling.keystream import insecure_keystream
 
 NAMES = list("abcde")
 CHAIN = np.linalg.inv(np.eye(5) - np.diag([0.4] * 4, 1) - np.diag([0.4] * 4, -1))
@@ -52,10 +48,7 @@ def release(folder: Path, kind: str, seed: int, gaps: dict[str, float]) -> Path:
     privacy, bounds = KINDS[kind]
     columns = {name: {"bounds": bounds, **({"missing": "indicator"} if name in gaps else {})} for name in NAMES}
     policy = policy_with(columns, name=f"t{seed}", **privacy)
-    path, stream = folder / f"{seed}.tar", insecure_keystream(seed)
-    key, ledger = Ed25519PrivateKey.generate(), Ledger(folder / f"{seed}.sqlite")
-    publish(draw(seed, gaps), policy, out=path, key=key, ledger=ledger, keystream=stream)
-    return path
+    return publish_alone(draw(seed, gaps), policy, folder / f"{seed}.tar", seed)
 
 
 def left(table: FloatArray, fills: dict[int, float]) -> tuple[FloatArray, FloatArray]:

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import policy_with, publish_alone
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.shared_columns import bundle_sources
 from dp_learn.pipeline.joint import learn_joint
-from dp_publish import Policy, publish
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS = 4000
 LEVELS = np.array(["a", "b", "c", "d", "e"])
@@ -41,18 +38,8 @@ def release(folder: Path, kind: str, seed: int, names: str, levels: str, mechani
     columns["g"] = {"kind": "category", "categories": [*levels, "other"], "other": "other"}
     if kind == "rows":
         columns["g"]["mechanism"] = mechanism
-    document = {"dataset": {"name": f"t{seed}"}, "privacy": KINDS[kind], "columns": columns}
-    path, stream = folder / f"{seed}.tar", insecure_keystream(seed)
-    table = rows(seed)[[*names]]
-    publish(
-        table,
-        Policy.model_validate(document),
-        out=path,
-        key=Ed25519PrivateKey.generate(),
-        ledger=Ledger(folder / f"{seed}.sqlite"),
-        keystream=stream,
-    )
-    return path
+    policy = policy_with(columns, name=f"t{seed}", **KINDS[kind])
+    return publish_alone(rows(seed)[[*names]], policy, folder / f"{seed}.tar", seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)

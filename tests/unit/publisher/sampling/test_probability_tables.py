@@ -18,8 +18,12 @@ def thresholds_of(table: ProbabilityTable) -> list[int]:
     return [(head << 128) | (mid << 64) | low for head, mid, low in parts]
 
 
+def _weights(sigma: float) -> list[mpmath.mpf]:
+    return [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) for k in range(int(18 * sigma) + 18)]
+
+
 def _discrete_magnitudes(sigma: float) -> list[mpmath.mpf]:
-    weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) for k in range(int(18 * sigma) + 18)]
+    weights = _weights(sigma)
     total = weights[0] + 2 * mpmath.fsum(weights[1:])
     return [weights[0] / total, *(2 * weight / total for weight in weights[1:])]
 
@@ -31,9 +35,8 @@ def _rounded_magnitudes(sigma: float) -> list[mpmath.mpf]:
 
 
 def _block_magnitudes(sigma: float) -> list[mpmath.mpf]:
-    weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) for k in range(int(18 * sigma) + 18)]
-    total = mpmath.fsum(weights)
-    return [mpmath.mpf(0), *(weight / total for weight in weights)]
+    weights = _weights(sigma)
+    return [mpmath.mpf(0), *(weight / mpmath.fsum(weights) for weight in weights)]
 
 
 @pytest.mark.parametrize("sigma", [0.05, 1.0, 15.99, 16.0, 77.7, 256.0])

@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
+from tests.contract.test_solvers import autoregressive
 
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solving import graphical_lasso
 
 
-def chain(p: int, seed: int) -> np.ndarray:
-    """Sample covariance of a chain."""
-    rng = np.random.default_rng(seed)
-    root = np.linalg.inv(np.linalg.cholesky(np.eye(p) + 0.45 * (np.eye(p, k=1) + np.eye(p, k=-1))))
-    return np.cov((rng.normal(size=(4 * p, p)) @ root).T)
-
-
 def blocks(*sizes: int) -> np.ndarray:
     """Chains without covariance between them, their columns shuffled."""
-    s = block_diag(*(chain(size, seed) for seed, size in enumerate(sizes)))
+    s = block_diag(*(autoregressive(size, 4 * size, seed) for seed, size in enumerate(sizes)))
     order = np.random.default_rng(9).permutation(len(s))
     return s[np.ix_(order, order)]
 
@@ -72,7 +66,9 @@ def test_auto_takes_what_suits() -> None:
     alpha = 1.5 * smallest_solvable_alpha(s)
     assert graphical_lasso(s, alpha, solver="auto").solver == "admm"
     assert graphical_lasso(s, alpha, solver="auto", start=graphical_lasso(s, 2.0 * alpha)).solver == "cd"
-    tried, alone = (graphical_lasso(chain(60, 2), 0.1, solver=name, tol=1e-15, max_iter=1) for name in ("auto", "cd"))
+    tried, alone = (
+        graphical_lasso(autoregressive(60, 240, seed=2), 0.1, solver=name, tol=1e-15, max_iter=1) for name in ("auto", "cd")
+    )
     assert tried.status is Status.MAX_ITER
     assert tried.duality_gap <= alone.duality_gap
 
