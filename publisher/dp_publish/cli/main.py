@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from dp_publish.release.publishing import Receipt
 
 DATA = DataPath()
+_PASSED = "passed: no attack learned more than is promised. An audit can refute a promise, and cannot prove it."
+_PRACTICE = Path(__file__).parents[1] / "desk" / "assets" / "practice.csv"
 
 
 @click.group(
@@ -202,7 +205,7 @@ def publish_command(
         step("looking at the table")
 
     # what is published, and whether that can be, and should
-    usual = _plain_name(data)
+    usual, privacy = _plain_name(data), _to_see(data, policy_file, privacy, say)
     policy = load_policy(used_policy(data, policy_file), usual, privacy)
     ledger = open_ledger(ledger_place)
     opened = open_table(data, policy.table)
@@ -359,6 +362,7 @@ def plan_command(
         from dp_publish.forecast.page.report import require_page
 
         require_page(report)
+    privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
     for sentence in notes:
@@ -379,7 +383,13 @@ def plan_command(
 
 
 @cli.command("desk")
-@click.argument("data", type=DATA)
+@click.argument("data", type=DATA, required=False)
+@option(
+    "--practice",
+    applies=[Without("data")],
+    is_flag=True,
+    help="Open a made-up table, in a folder and with a ledger apart.",
+)
 @option(
     "--policy",
     "policy_file",
@@ -393,7 +403,8 @@ def plan_command(
 @option("--port", applies=ALWAYS, type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
 @option("--no-browser", applies=ALWAYS, is_flag=True, help="Print the address, and open no browser.")
 def desk_command(
-    data: Place,
+    data: Place | None,
+    practice: bool,
     policy_file: Path | None,
     key: str,
     ledger_place: str | None,
@@ -414,6 +425,13 @@ def desk_command(
     from dp_publish.desk.session import Asked
     from dp_publish.policy.file import policy_path
 
+    if practice:
+        folder = Path(tempfile.mkdtemp(prefix="dpgraph-practice-"))
+        data, ledger_place = Path(shutil.copy(_PRACTICE, folder)), f"{folder}/ledger.sqlite"
+        os.chdir(folder)  # where the release goes
+        tell(f"all of this practice is kept in {folder}")
+    if data is None:
+        raise click.UsageError("Missing argument 'DATA': name your table, or try the desk with --practice")
     asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place, header)
     serve(asked, port=port, browse=not no_browser, tell=tell)
 
@@ -460,11 +478,13 @@ def audit_command(
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
+    privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
     policy = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy)).policy
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
     )
-    answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
+    text = describe_audit(report) if report.findings else f"{describe_audit(report)}\n{_PASSED}"
+    answer(text, audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_failures(report))
 
@@ -569,6 +589,24 @@ def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
     if not is_there or (place and not Path(place).is_file() and not ledger.books().entries):
         raise DpGraphError(f"there is no ledger at {ledger.place}: correct its place, or make it with ledger restore")
     return ledger
+
+
+def _to_see(
+    data: Place, policy_file: Path | None, privacy: dict[str, Any], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the options on privacy with the strength at which links are seen that were asked for, and say it."""
+    from dp_publish.forecast.advice import MOST_TO_SEE, mu_to_see
+    from dp_publish.forecast.choosing import choose_release
+    from dp_publish.forecast.strengths import describe_worth, printed_mu
+    from dp_publish.policy.file import load_policy, used_policy
+
+    see = privacy.pop("see")
+    if see is None:
+        return privacy
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
+    mu = float(printed_mu(mu_to_see(choose_release(data, policy).prepared, see, privacy["mu"] or MOST_TO_SEE)))
+    say(f"by the forecast, links of {see:g} are seen at mu = {mu:g}, where {describe_worth(mu)}")
+    return {**privacy, "mu": mu}
 
 
 def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:

@@ -82,6 +82,8 @@ def policy_options(command: F) -> F:
         ("--mu", ALWAYS, "Strength as mu of Gaussian differential privacy."),
     ):
         command = option(name, applies=applies, type=float, help=help_text)(command)
+    said = "Strength at which links of this size are seen, by the forecast; mu = 3 at most, or that of --mu."
+    command = option("--see", applies=ALWAYS, type=click.FloatRange(0, 1), help=said)(command)
     *names, last = get_args(SoundMechanism)
     return _with(
         [

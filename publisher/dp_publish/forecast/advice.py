@@ -35,13 +35,16 @@ from dp_publish.forecast.assumptions import (
 )
 from dp_publish.forecast.outlook import Outlook, describe_links, forecast, smallest_seen
 from dp_publish.forecast.planned import PlannedMoments
-from dp_publish.forecast.strengths import round_down
+from dp_publish.forecast.strengths import describe_weaker, describe_worth, round_down
 from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy, Privacy
 from dp_publish.sampling.keystream import insecure_keystream
 
 _WEAKEST = 10.0  # mu of a guarantee that is worth advising
-_STEP = 1.05  # from one mu to the next
+_STEP, _STEPS = 1.05, 100  # from one mu to the next; and of those that are tried for a link
+_ROUNDING = 1e-9
+MOST_TO_SEE = 3.0  # mu that is promised without more said
 _RELATED = 0.9  # the made-up correlation
 _COLUMNS = 100  # drawn at least, over all repetitions: of 100 columns and more, one draw
 _MOST = 0.25  # of the largest variance: from there on a column is among those that spread most
@@ -82,7 +85,7 @@ def ways_out(row: Outlook) -> list[str]:
 
     if len(kinds) == 1 and not of_moments:
         weaker = least_mu(policy, lambda weaker: forecast(weaker, kinds, n_rows).shows_something)
-        return [] if weaker is None else [f"give a weaker guarantee, from about mu = {round_up(weaker, 2)} on"]
+        return [] if weaker is None else [describe_weaker(weaker)]
 
     as_numbers = policy, kinds
     if policy.sought is not None:
@@ -92,10 +95,13 @@ def ways_out(row: Outlook) -> list[str]:
         least = least_mu(as_numbers[0], lambda weaker: _seen(weaker, as_numbers[1], n_rows))
         of_numbers = f" (mu = {round_up(least or 0, 2)}, or {row.least_rows_for_moments:,} rows, if all hold numbers)"
         ways[0] += of_numbers if least else ""
-    most = _most_columns(policy, kinds, n_rows, row.mu)
-    if 0 < most < len(as_numbers[1]):
-        ways.append(f"{first}publish second moments{typed('--release covariance')} of at most {most} columns")
-    return ways[:1] if ways and ways[0].startswith("let dp-publish") else ways
+    if ways and ways[0].startswith("let dp-publish"):
+        return ways[:1]
+    for what, whole in (("", (policy, kinds)), (", if they hold numbers", as_numbers)):
+        if 0 < (most := _most_columns(*whole, n_rows, row.mu)) < len(as_numbers[1]):
+            fewer = f"publish second moments{typed('--release covariance')} of at most {most} columns{what}"
+            return [f"{first}{fewer}", *ways]
+    return ways
 
 
 def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Outlook:
@@ -147,14 +153,45 @@ def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, m
             yield f"narrow the bounds to about {width} standard deviations in all, which would show {seen}"
     weaker = least_mu(policy, lambda weaker: _seen(weaker, kinds, n_rows))
     if weaker is not None:
-        yield f"give a weaker guarantee, from about mu = {round_up(weaker, 2)} on"
+        yield describe_weaker(weaker)
 
 
-def least_mu(policy: Policy, suffices: Callable[[Policy], object]) -> float | None:
+def mu_to_see(prepared: Prepared, rho: float, most: float = MOST_TO_SEE) -> float:
+    """Return about the smallest mu at which links of rho are seen in a table, by its columns and the number of rows.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The table; of what a text file's columns hold, it is assumed what `with_some_words` does.
+    rho : float
+        The partial correlation, from 0 to 1.
+    most : float
+        The largest mu that is promised.
+
+    Raises
+    ------
+    PolicyError
+        They are not seen at that mu.
+    """
+    policy, kinds, n_rows = prepared.policy, prepared.kinds, prepared.count_rows()
+    if policy.sought is not None:
+        policy, kinds = with_some_words(policy)
+    strong = with_privacy(policy, epsilon=None, delta=None, rho=None, mu=most / _STEP**_STEPS)
+    found = least_mu(strong, lambda weaker: (forecast(weaker, kinds, n_rows).shown.seen or math.inf) <= rho, most)
+    if found is None:
+        raise PolicyError(
+            f"links of {rho:g} are not seen at mu = {most:g}, where {describe_worth(most)}: publish fewer columns, "
+            "give a larger --see, or a larger --mu, which --see keeps to",
+            "privacy.mu",
+        )
+    return found
+
+
+def least_mu(policy: Policy, suffices: Callable[[Policy], object], most: float = _WEAKEST) -> float | None:
     """Return about the smallest mu, above a policy's own, that suffices, if there is one worth advising."""
     others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
     mu = policy.privacy.strength.mu if policy.privacy.strength is not None else math.inf
-    while (mu := mu * _STEP) <= _WEAKEST:
+    while (mu := mu * _STEP) <= most * (1 + _ROUNDING):
         if suffices(with_privacy(policy, **others, mu=mu)):
             return mu
     return None

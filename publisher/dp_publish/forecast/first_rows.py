@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from dp_bundle.base.quoting import counted, round_up
+from dp_bundle.base.quoting import counted
 from dp_bundle.base.wording import A_POLICY
 from dp_publish.data.table import Table
 from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, TOO_RARE
@@ -12,6 +12,7 @@ from dp_publish.discovery.looks import Look, as_they_look
 from dp_publish.forecast.advice import forecast_drawn, least_mu
 from dp_publish.forecast.assumptions import MOSTLY, least_level, sought_of
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.strengths import describe_weaker
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
 
@@ -60,7 +61,7 @@ def doubt_words(prepared: Prepared) -> list[str]:
     if _n_left(policy, n_rows, words) >= least:
         return []
     enough = least_mu(policy, lambda weaker: _n_left(weaker, n_rows, words, surely=True) >= least)
-    way = "" if enough is None else f"give a weaker guarantee, from about mu = {round_up(enough, 2)} on, or "
+    way = "" if enough is None else f"{describe_weaker(enough)}, or "
     return [
         f"of the words in {n_rows:,} rows, too few are frequent enough to be told apart from the noise, so that fewer "
         f"than {least} columns may be left, and the release be refused after it was paid for: {way}declare what the "

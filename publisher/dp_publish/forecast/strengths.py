@@ -96,6 +96,12 @@ def describe_worth(mu: float) -> str:
     return f"a guess at one of two is right in {percent_at_most(1 - normal_tail(mu / 2))} of cases, in place of 50 %"
 
 
+def describe_weaker(mu: float) -> str:
+    """Return the advice to protect less, and what that is worth."""
+    shown = round_up(mu, 2)
+    return f"give a weaker guarantee, from about mu = {shown} on, where {describe_worth(float(shown))}"
+
+
 def round_down(value: float) -> str:
     """Return a positive number to three digits, never more than it is."""
     size = 10.0 ** (math.floor(math.log10(value)) - 2)

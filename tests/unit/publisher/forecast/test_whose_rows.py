@@ -1,5 +1,6 @@
 """Columns that may say whose a row is, and the question that stops the first command where their values repeat."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -18,63 +19,76 @@ RNG = np.random.default_rng(2)
 X = RNG.normal(size=N).round(2)
 
 
-@pytest.mark.parametrize(
-    ("name", "is_person"),
-    [
-        *((name, True) for name in ("person", "Patient-Nr.", "customerID", "id_cliente", "Kunde", "ménage", "pid")),
-        *((name, True) for name in ("num_alumno", "hh_id", "患者番号", "Versichertennummer", "patients", "e-mail")),
-        *((name, False) for name in ("household_size", "customer_age", "income", "ward", "n_users", "idea", "x")),
-    ],
-)
-def test_people_are_known_by_name(name: str, is_person: bool) -> None:
+def test_people_are_known_by_name() -> None:
     """In several languages, with or without a word for a number; not what is only about them."""
-    assert named_like_a_person(name) is is_person
+    people = "person Patient-Nr. customerID id_cliente Kunde ménage pid num_alumno hh_id 患者番号 e-mail"
+    others = "household_size customer_age income ward n_users idea x personal_income"
+    assert [*filter(named_like_a_person, f"{people} {others}".split())] == people.split()
 
 
-@pytest.mark.parametrize(
-    ("columns", "found"),
-    [
-        pytest.param({"nr": np.arange(N) // 4, "x": X}, ["nr"], id="panel"),
-        pytest.param({"who": [f"A{n:03}" for n in RNG.integers(0, 150, N)], "x": X}, ["who"], id="codes"),
-        pytest.param({"subject": RNG.integers(0, 8, N), "x": X}, ["subject"], id="repeated measures"),
-        pytest.param({"household": np.arange(N) // 3, "patient_id": np.arange(N)}, ["household"], id="households"),
-        pytest.param({"patient_id": RNG.permutation(N), "x": X}, [], id="one row each"),
-        pytest.param({"ward": RNG.choice(["A7", "B3"], N), "age": np.sort(RNG.integers(20, 90, N))}, [], id="sorted"),
-        pytest.param({"is_a": RNG.integers(0, 2, N), "answer": RNG.integers(1, 6, N)}, [], id="survey"),
-        pytest.param({"user": RNG.integers(0, 2, N), "note": [f"no {n % 300} of it" for n in range(N)]}, [], id="text"),
-    ],
-)
-def test_values_that_repeat_are_found(columns: dict[str, object], found: list[str]) -> None:
-    """By names, codes and equal numbers of rows; not where each row has its own, nor in measurements and levels."""
-    table = open_table(pa.Table.from_pandas(pd.DataFrame(columns)))
-    assert [*find_repeated(table, table.types)] == found
+def test_values_that_repeat_are_found() -> None:
+    """By names, codes and equal numbers of rows; not where each row has its own, nor in measures, flags and words."""
+    repeat = {"nr": np.arange(N) // 4, "who": [f"A{n:03}" for n in RNG.integers(0, 150, N)]}  # a panel, and codes
+    repeat |= {"subject": RNG.integers(0, 8, N), "household": np.arange(N) // 3}
+    others = {"patient_id": RNG.permutation(N), "x": X, "age": np.sort(RNG.integers(20, 90, N))}
+    others |= {"user": RNG.integers(0, 2, N), "answer": RNG.integers(1, 6, N), "ward": RNG.choice(["A7", "B3"], N)}
+    others |= {"note": [f"no {n % 300} of it" for n in range(N)]}
+    table = open_table(pa.Table.from_pandas(pd.DataFrame(repeat | others)))
+    assert [*find_repeated(table, table.types)] == [*repeat]
 
 
 def test_a_person_with_several_rows_stops_the_first_command_with_a_question(call: Call) -> None:
     """Also where the column is dropped, and never once the policy or an option answers."""
     pd.DataFrame({"person": np.arange(N) // 4, "x": X, "y": X + RNG.normal(size=N)}).to_csv("visits.csv", index=False)
     Path("drop.toml").write_text("[columns.person]\ndrop = true\n")
-    for words in ([], ["--policy", "drop.toml"]):
-        stopped = call("visits.csv", *words)
-        assert stopped.code == 2
-        assert "Values of 'person' repeat" in stopped.err
-        assert "--unit person --max-rows K" in stopped.err
-        assert "at mu = 10 alone, where a guess at one of two is right in 99.999972 % of cases" in stopped.err
+    for said in (
+        "Values of 'person' repeat",
+        "--unit person --max-rows K",
+        "at mu = 10 alone, where a guess",
+        "99.999972 %",
+    ):
+        assert said in call("visits.csv", "--policy", "drop.toml").err
     assert Ledger().entries() == []
     assert "publishing asks who a person is" in call("plan", "visits.csv").err
     assert "a release would be refused: who is a person" in call("plan", "visits.csv", "--look").err
-    assert "needs --max-rows" in call("visits.csv", "--unit", "person").err
     assert "--max-rows is for --unit COLUMN" in call("visits.csv", "--unit", "row", "--max-rows", 2).err
 
-    assert call("visits.csv", "--unit", "row", "--out", "rows.tar").code == 0
-    done = call("visits.csv", "--unit", "person", "--max-rows", 4, "--mu", 3, "--out", "people.tar")
+    done = call("visits.csv", "--unit", "person", "--max-rows", 4, "--mu", 3)
     assert "“person”" in done.out
-    assert Ledger().entities("visits") == {"person": 2}
+    assert Ledger().entities("visits") == {"person": 1}
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "column"), [("person_column_4_rows_each.csv", "person"), ("rechnungen.csv", "Kunde")])
-def test_tables_of_reports_ask_who_a_person_is(name: str, column: str, call: Call, data_folder: Path) -> None:
-    """They were published row by row without a word."""
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("person_column_4_rows_each.csv", ["Values of 'person' repeat"]),
+        ("rechnungen.csv", ["Values of 'Kunde' repeat"]),
+        ("clinic60.csv", ["at most 4 columns", "give a weaker guarantee, from about mu = 6.8", "in 99.967 % of cases"]),
+    ],
+)
+def test_tables_of_reports_are_stopped_with_what_is_right(
+    name: str, said: list[str], call: Call, data_folder: Path
+) -> None:
+    """Who a person is, and fewer columns before a weaker guarantee, which is said to be worth little."""
     stopped = call(data_folder.parent / "reports" / "default" / name)
-    assert (stopped.code, f"Values of '{column}' repeat" in stopped.err) == (2, True)
+    assert stopped.code == 2
+    assert [*map(stopped.err.index, said)] == sorted(map(stopped.err.index, said))
+
+
+@pytest.mark.data
+def test_surveys_of_reports_are_published_as_they_are(call: Call, data_folder: Path) -> None:
+    """All of a code book's columns are, and of a survey those are left out of which one level alone is frequent."""
+    folder = data_folder.parent / "reports" / "default"
+    assert "left out: nothing" in call(folder / "bfi.sav").out
+    assert "'Clap'" in call(folder / "student_survey.csv").out.partition("(only one level has more rows than")[0]
+
+
+def test_the_strength_is_found_at_which_links_are_seen(call: Call) -> None:
+    """By the forecast, at mu = 3 at most unless --mu says otherwise, and what that is worth is said."""
+    pd.DataFrame(RNG.normal(size=(500, 4)), columns=[*"abcd"]).to_parquet("t.parquet")
+    plan = json.loads(call("plan", "t.parquet", "--see", 0.3, "--json").out)
+    seen = {row["mu"]: row["seen_in_moments"] for row in plan["forecast"]}
+    assert (seen[plan["own_mu"]] <= 0.3, seen[0.1] > 0.3, plan["own_mu"] < 0.3) == (True, True, True)
+    assert "not seen at mu = 3, where a guess at one of two is right in 93.4 %" in call("t.parquet", "--see", 0.01).err
+    assert "not seen at mu = 5" in call("t.parquet", "--see", 0.01, "--mu", 5).err
