@@ -46,7 +46,7 @@ from dp_publish.discovery.looks import (
     written_as,
 )
 from dp_publish.policy.model import ColumnPolicy, Policy, Sought
-from dp_publish.policy.open_columns import DiscoveryShares, reasons, share_mu
+from dp_publish.policy.open_columns import DiscoveryShares, ordered_levels, reasons, share_mu
 
 _CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
@@ -118,7 +118,8 @@ def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play
         Draws an outcome of a step.
     """
     missing = table.cells.written.missing
-    totals, n_counted = _count_cells(look, found, missing)
+    ordered = {name: levels for name in found.typed if (levels := ordered_levels(table, name))}
+    totals, n_counted = _count_cells(look, found, missing, ordered)
     steps = Steps(policy, found, n_counted)
     counts = [int(number) for number in play(steps.counts, totals)]
     words = [name for name, column in steps.columns(counts).items() if column.look is Look.WORD]
@@ -168,6 +169,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     # 3. Cells are read as what their column was found to be.
     missing = table.cells.written.missing
     own = {name: written_as(each.look, decimals[name], missing) for name, each in columns.items() if each.look}
+    own |= {name: replace(table.cells.written, is_found=True) for name in columns if ordered_levels(table, name)}
     table = replace(table, cells=replace(table.cells, own=own), layout=None)
     return Decided(table, policy.model_copy(update=changed), discovery, left_out, said)
 
@@ -273,15 +275,24 @@ class Steps:
         return columns
 
 
-def _count_cells(look: Read, found: Sought, missing: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
-    """Return the counts of looks, column after column, then those of gaps; and of how many rows."""
+def _count_cells(
+    look: Read, found: Sought, missing: tuple[str, ...], ordered: Mapping[str, Sequence[str]]
+) -> tuple[NDArray[np.int64], int]:
+    """Return the counts of looks, column after column, then those of gaps; and of how many rows.
+
+    Of a column with levels in an order, what is no level is a gap.
+    """
     totals = {name: np.zeros(len(LOOKS) if name in found.looked else 1, dtype=np.int64) for name in found.names}
     n_counted = 0
     for batch in look(dict.fromkeys(found.looked, "text") | dict.fromkeys(found.typed, AS_IT_IS)):
         n_counted += batch.num_rows
         for (name, total), values in zip(totals.items(), batch.columns, strict=True):
-            is_text = name in found.looked
-            total += count_looks(values, missing) if is_text else pc.is_null(values, nan_is_null=True).true_count
+            if name in found.looked:
+                total += count_looks(values, missing)
+            elif name in ordered:
+                total += batch.num_rows - pc.is_in(values, value_set=pa.array(ordered[name])).true_count
+            else:
+                total += pc.is_null(values, nan_is_null=True).true_count
     return np.concatenate([*totals.values()]), n_counted
 
 
@@ -328,6 +339,8 @@ def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPo
         return ColumnPolicy(kind="category", categories=("false", "true"), missing="category")
 
     said: dict[str, Any] = {"missing": "indicator" if has_gaps else "midpoint"}
+    if levels := ordered_levels(table, name):
+        return ColumnPolicy(kind="ordered", levels=levels, **said)
     if look is Look.TRUTH:
         said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:

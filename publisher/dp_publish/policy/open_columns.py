@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.base.wording import LEAVE_IT_OUT
+from dp_bundle.manifest.sources import MAX_LEVELS
 from dp_publish.data.kinds import OF_TEXT, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier
@@ -69,9 +70,17 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
         require_printable(name)
     if not kept:
         raise PolicyError(f"there is no column to publish: {reasons(left_out)}")
-    looked = tuple(name for name in kept if table.types[name] in OF_TEXT)
+    looked = tuple(name for name in kept if table.types[name] in OF_TEXT and not ordered_levels(table, name))
     typed = tuple(name for name in kept if name not in looked)
     return Sought(looked, typed, left_out, len(looked) * (ColumnType.UNKNOWN not in table.types.values()))
+
+
+def ordered_levels(table: Table, name: str) -> tuple[str, ...]:
+    """Return the levels of a column of words to which a code book gives an order, the lowest first; else none."""
+    book = table.described.get(name)
+    if book is None or not book.has_order or table.types[name] is not ColumnType.TEXT:
+        return ()
+    return book.levels if len(book.levels) <= MAX_LEVELS else ()
 
 
 def require_printable(name: str) -> None:

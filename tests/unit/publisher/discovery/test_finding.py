@@ -11,10 +11,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyreadstat
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle import open_bundle
 from dp_bundle.base.errors import DataError, PolicyError
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.covariance.mechanisms.two_round import NoisySums
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
@@ -86,6 +89,25 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
     assert guarantee.mu == pytest.approx(2.0, rel=1e-6)
     assert guarantee.discovery_mu == pytest.approx(found.mu(1), rel=1e-6)
     assert found.excepted_delta(1) <= guarantee.excepted_delta == 2.0**-40
+
+
+def test_levels_that_a_code_book_puts_in_an_order_are_one_column(tmp_path: Path) -> None:
+    """They are public, whether or not they occur; a code without a label is a gap, and stops nothing."""
+    rng = np.random.default_rng(4)
+    answers = pd.DataFrame(
+        {"mood": rng.choice([1.0, 2, 4, 9], 6000, p=[0.2, 0.3, 0.4, 0.1]), "age": rng.normal(size=6000)}
+    )
+    labels = {"mood": {1: "bad", 2: "fair", 3: "good", 4: "great"}}
+    measures = {"mood": "ordinal"}
+    pyreadstat.write_sav(answers, tmp_path / "t.sav", variable_value_labels=labels, variable_measure=measures)
+    done = publish(
+        tmp_path / "t.sav", open_policy(mu=2.0), out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger")
+    )
+    (mood,) = done.release.sources
+    assert (mood.kind, mood.levels, len(mood.columns)) == ("ordered", ("bad", "fair", "good", "great"), 2)
+    with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
+        counts = bundle.margins()[0].counts
+    np.testing.assert_allclose(counts / 6000, [0.2, 0.3, 0.0, 0.4, 0.1], atol=0.02)
 
 
 @pytest.mark.parametrize(
