@@ -139,7 +139,7 @@ EXPECTED = {
     "publisher.md": Page((), (), for_publishers),
     "researcher.md": Page(("north", "south"), (), for_researchers),
     "how-to/choose-a-strength.md": Page(("wine",), (), for_choices),
-    "how-to/choose-an-estimator.md": Page(("wine",)),
+    "how-to/choose-an-estimator.md": Page(("diabetes",)),
     "how-to/choose-rows-or-covariance.md": Page((), ("wine",), for_choices),
     "how-to/publish-a-mixed-table.md": Page((), (), for_mixed_tables),
     "how-to/publish-counts.md": Page((), (), for_mixed_tables),
