@@ -26,7 +26,7 @@ _CELLS = 2**20
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 _LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
 _MANY, _SAME = 0.1, 0.99  # different words, of all: more than categories have, and fewer than one in every row
-_CODE = r"^\S*\d\S*$"
+_CODE, _LONG_NUMBER = r"^\S*\d\S*$", r"^\s*\d{9,}\s*$"
 _TOGETHER = 10  # rows of one person, for which it is said what remains of the protection
 _BY_COLUMN = Phrase("--unit {} --max-rows K", "“Several rows may be one person’s”")
 _ANSWER = typed("--unit")
@@ -36,8 +36,8 @@ _BY_ROW = Phrase("--unit row", "“One row is one person”")
 def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     """Return the columns that may say whose a row is and repeat in the first rows, with how many values they have.
 
-    They are told by their names, or by codes or numbers that recur as those of persons do: different ones in more than
-    a tenth of the rows, or each in equally many rows that follow one another.
+    They are told by their names, or by codes or numbers that recur as those of persons do: codes and long numbers,
+    different in more than a tenth of the rows, or numbers each in equally many rows.
 
     Parameters
     ----------
@@ -77,11 +77,14 @@ def _recur(kept: pa.Array, table: Table) -> bool:
     if len(counts) < _LEAST_ALIKE:
         return False
     n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
+    whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
     look = as_they_look(kept.cast(pa.string()), table.cells.written)[0]
-    if look in (Look.WHOLE, Look.CODE):
-        return bool(n_runs == len(counts) and min(counts[:-1]) == max(counts) > 1)  # the last one may go on
-    codes: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), _CODE)).as_py()
-    return look is Look.WORD and codes > _SAME and _MANY < len(counts) / len(kept) < _SAME
+    is_number = look in (Look.WHOLE, Look.CODE)
+    if is_number and min(whole) == max(counts) > 1:
+        return True
+    pattern = _LONG_NUMBER if is_number else _CODE
+    codes: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), pattern)).as_py()
+    return (is_number or look is Look.WORD) and codes > _SAME and _MANY < len(counts) / len(kept) < _SAME
 
 
 def ask_whose(policy: Policy, repeated: Collection[str]) -> str:
