@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.conftest import Run
 
 POLICY = """
 [dataset]

@@ -67,7 +67,8 @@ def test_auto_takes_what_suits() -> None:
     assert graphical_lasso(s, alpha, solver="auto").solver == "admm"
     assert graphical_lasso(s, alpha, solver="auto", start=graphical_lasso(s, 2.0 * alpha)).solver == "cd"
     tried, alone = (
-        graphical_lasso(autoregressive(60, 240, seed=2), 0.1, solver=name, tol=1e-15, max_iter=1) for name in ("auto", "cd")
+        graphical_lasso(autoregressive(60, 240, seed=2), 0.1, solver=name, tol=1e-15, max_iter=1)
+        for name in ("auto", "cd")
     )
     assert tried.status is Status.MAX_ITER
     assert tried.duality_gap <= alone.duality_gap
