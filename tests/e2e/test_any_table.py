@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 
 from dp_publish.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow
-Run = Callable[..., subprocess.CompletedProcess[str]]
 WORDS = {"sex": ["female", "male"], "region": ["North", "South", "East", "West"], "smoker": ["no", "yes"]}
 
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.conftest import Run
 
 POLICY = """
 [dataset]
@@ -70,16 +66,8 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     edges = pd.read_csv(folder / "edges.csv")
     assert list(edges.columns)[:3] == ["source", "target", "partial_correlation"]
     assert set(edges.loc[0, ["source", "target"]]) == {"height", "weight"}
-    precision = pd.read_csv(folder / "precision.csv", index_col=0)
     covariance = pd.read_csv(folder / "covariance.csv", index_col=0)
-    assert (
-        list(precision.columns) == list(precision.index) == list(covariance.columns) == ["height", "weight", "visits"]
-    )
-    np.testing.assert_array_equal(precision, precision.T)
-    clean = table[["height", "weight", "visits"]].cov()
-    np.testing.assert_allclose(covariance.loc["height", "weight"], clean.loc["height", "weight"], rtol=0.2)
-    graph = nx.read_graphml(folder / "graph.graphml")
-    assert graph.number_of_edges() == len(edges)
+    assert covariance.loc["height", "weight"] == pytest.approx(table["height"].cov(table["weight"]), rel=0.2)
     assert json.loads((folder / "summary.json").read_text())["n_edges"] == len(edges)
 
 

@@ -1,14 +1,12 @@
 """Read changed files by the hundred thousand: `python -m tests.fuzz.run archive 1000000`, or `manifest`, or `member`.
 
-A run from case 0 begins with the corpus. Cases run in child processes, some thousands in each, so that one that ends
-its process is found. A case is its number: `--first N` with a count of 1 repeats it. What is wrong is printed as it is
-found, and the sums at the end.
+A run from case 0 begins with the corpus. A case is its number: `--first N` with a count of 1 repeats it. Each number
+goes to stderr before its case, so that one that ends the process is the last there; the sums, and what is wrong, are
+printed at the end.
 """
 
 import argparse
 import json
-import mmap
-import os
 import resource
 import signal
 import sys
@@ -24,7 +22,6 @@ from tests.fuzz.mutate import mutate_archive, mutate_member, mutate_payload
 TARGETS = ("archive", "manifest", "member")
 MOST_SECONDS = 1.0
 MOST_MEGABYTES = 128.0  # on top of what the process had before; one that only reads starts with about 100
-_AT_ONCE = 4000
 _STUCK = 60  # seconds
 
 
@@ -79,57 +76,16 @@ def run_case(target: str, number: int, tally: Tally) -> None:
 
 
 def run(target: str, first: int, count: int, seconds: float = float("inf")) -> Tally:
-    """Run cases from one number on, in child processes, until there are so many, or so many seconds have passed."""
-    before = len(corpus(target))  # made here, once for all children
-    whole, end = Tally(target), time.monotonic() + seconds
-    number = first or -before
-    with mmap.mmap(-1, 8) as place:
-        while number < first + count and time.monotonic() < end:
-            number = _run_some(whole, number, min(_AT_ONCE, first + count - number), end, place)
-    return whole
-
-
-def _run_some(whole: Tally, first: int, count: int, end: float, place: mmap.mmap) -> int:
-    """Run cases in a child process, add them to the whole, and return the number of the next case."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(reader)
-        tally = Tally(whole.target, started_with=_peak())
-        for number in range(first, first + count):
-            place[:8] = number.to_bytes(8, "little", signed=True)
-            signal.alarm(_STUCK)
-            run_case(whole.target, number, tally)
-            if time.monotonic() > end:
-                break
-        with os.fdopen(writer, "w") as file:
-            json.dump({**asdict(tally), "next": number + 1}, file)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as file:
-        written = file.read()
-    status = os.waitpid(child, 0)[1]
-    if status or not written:
-        number = int.from_bytes(place[:8], "little", signed=True)
-        if number > first:  # those before it are counted once more, without it
-            _run_some(whole, first, number - first, end, place)
-        found = {
-            "outcomes": {"ended the process": 1},
-            "seconds": 0.0,
-            "megabytes": 0.0,
-            "wrong": {number: f"ended the process with status {status}"},
-            "next": number + 1,
-        }
-    else:
-        found = json.loads(written)
-    for outcome, times in found["outcomes"].items():
-        whole.outcomes[outcome] = whole.outcomes.get(outcome, 0) + times
-    whole.seconds, whole.megabytes = max(whole.seconds, found["seconds"]), max(whole.megabytes, found["megabytes"])
-    for number, wrong in found["wrong"].items():
-        whole.wrong[int(number)] = wrong
-        sys.stderr.write(f"{number} {wrong}\n")
-    following: int = found["next"]
-    return following
+    """Run cases from one number on, until there are so many, or so many seconds have passed."""
+    before, end = len(corpus(target)), time.monotonic() + seconds
+    tally = Tally(target, started_with=_peak())
+    for number in range(first or -before, first + count):
+        sys.stderr.write(f"{number}\n")
+        signal.alarm(_STUCK)
+        run_case(target, number, tally)
+        if time.monotonic() > end:
+            break
+    return tally
 
 
 def _peak() -> float:

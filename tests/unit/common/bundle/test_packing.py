@@ -2,12 +2,10 @@
 
 import gc
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.conftest import untar
+from tests.conftest import Run, untar
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, ClosedBundleError, DpGraphError
@@ -68,7 +66,7 @@ def test_a_folder_is_closed_like_a_file(multipart: Path) -> None:
         assert len(list(numbers.iterdir())) <= before
 
 
-def test_a_folder_is_staged_as_its_tar(multipart: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_a_folder_is_staged_as_its_tar(multipart: Path, tmp_path: Path, command: Run) -> None:
     """By a command without a key, to the byte."""
     assert command("dp-bundle", "stage", multipart / "a", "staged", "--for", "static", "--any-signer").returncode == 0
     assert (tmp_path / "staged/a.tar").read_bytes() == (multipart / "a.tar").read_bytes()

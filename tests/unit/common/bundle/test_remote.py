@@ -4,13 +4,13 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import Run
 from tests.engines import Messages
 from tests.hostile import BEHAVIOURS, HostileServer
 from tests.s3 import FaultyProxy
@@ -128,9 +128,7 @@ def test_a_cache_smaller_than_the_bundle_is_enough(web: WebServer, monkeypatch: 
         assert moments_of(bundle)[0] == 600_000
 
 
-def test_commands_take_uris(
-    web: WebServer, bucket: str, multipart: Path, command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_commands_take_uris(web: WebServer, bucket: str, multipart: Path, command: Run, tmp_path: Path) -> None:
     """Each command that only reads takes a URI, writes what it writes here, and shows no query."""
     found = json.loads(command("dp-bundle", "verify", f"{web.url}/a?key=secret", "--any-signer", "--json").stdout)
     assert found["verified"]

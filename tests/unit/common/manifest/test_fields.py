@@ -1,12 +1,12 @@
 """Fields that this reader does not know: kept in the dataset's description, refused everywhere else; and the schema."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
 from tests.tamper.archives import members_of, write
 from tests.unit.common.manifest.statements import GOLDEN, payload, spell
 
@@ -22,7 +22,7 @@ def _statement() -> dict[str, Any]:
     return document
 
 
-def test_bundle_with_further_fields_is_read_and_shows_them(tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_bundle_with_further_fields_is_read_and_shows_them(tmp_path: Path, command: Run) -> None:
     """Such a bundle verifies, its descriptions compared as ever, and inspect prints the fields as quotations."""
     document = _statement()
     document["predicate"]["dataset"] |= FURTHER

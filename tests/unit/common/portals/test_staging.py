@@ -3,11 +3,10 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError
@@ -62,7 +61,7 @@ def test_nothing_is_replaced_and_nothing_is_left_half(described: Receipt, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == [changed.name, "taken"]
 
 
-def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path, command: Run) -> None:
     """Each form is one document, the same on stdout and in a new file."""
     for form in FORMS:
         printed = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 
 from dp_publish.cli.messages.following import logged_to, shown_on_terminal
 
@@ -47,7 +46,7 @@ def raw(tmp_path: Path) -> Path:
     return tmp_path / "visits.parquet"
 
 
-def test_the_log_names_no_value(raw: Path, command: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_log_names_no_value(raw: Path, command: Run, tmp_path: Path) -> None:
     """The log has each step and its time, and no cell, level or name of the table."""
     (tmp_path / "visits.policy.toml").write_text(POLICY.format(missing="drop"))
     done = command("dp-publish", raw, "--log", "steps.log", "--anyway")

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tornado.netutil
+from tests.conftest import Run
 
 from dp_publish.desk import server, session
 from dp_publish.desk.server import Guard, application
@@ -325,9 +325,7 @@ def test_what_was_confirmed_is_published_or_nothing(
 
 
 @pytest.mark.slow
-def test_looking_spends_nothing_and_publishing_is_the_command(
-    serve: Callable[..., Served], command: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_looking_spends_nothing_and_publishing_is_the_command(serve: Callable[..., Served], command: Run) -> None:
     """Plan, look and audit leave the ledger as it is; publishing books one release, and gives the receipt.
 
     The bundle is verified, its page can be opened by a name that nobody can guess, and another release is objected to.

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 from tests.unit.publisher.conftest import POLICY
 
 from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
 from dp_publish.forecast.plan import make_plan
-
-Run = Callable[..., object]
-
 
 PEOPLE = POLICY[POLICY.index("[columns.height]") :]
 
@@ -35,7 +32,7 @@ def people(people: Path) -> Path:
 
 
 @pytest.fixture
-def planned(tmp_path: Path, command: Run) -> Callable[..., Any]:
+def planned(tmp_path: Path, command: Run) -> Any:
     """Return a function that plans zeros under a policy: what the command says, as one line, or the document."""
 
     def plan(policy: str, *words: str, names: str = "ab", n_rows: int = 2) -> Any:
@@ -49,7 +46,7 @@ def planned(tmp_path: Path, command: Run) -> Callable[..., Any]:
     return plan
 
 
-def test_a_plan_says_where_two_rounds_miss_columns(planned: Callable[..., Any]) -> None:
+def test_a_plan_says_where_two_rounds_miss_columns(planned: Any) -> None:
     """With wide bounds and few rows the plan tells how likely a column is missed, and what would do."""
     policy = '[privacy]\nmu = 1\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\nspread = 0.0002\n'
     enough, few = (planned(policy, "--mu", mu, names="abcdefghijkl", n_rows=1000) for mu in ("1", "0.4"))
@@ -93,7 +90,7 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
     assert "Not forecast: mu = 50, where a release would be refused (column 'visits'" in text
 
 
-def test_second_moments_are_planned_where_rows_do_not_go(planned: Callable[..., Any]) -> None:
+def test_second_moments_are_planned_where_rows_do_not_go(planned: Any) -> None:
     """A tiny mu does not stop a covariance plan, which then gives no number for rows."""
     policy = '[privacy]\nrelease = "covariance"\nmu = 0.001\n[columns."*"]\nbounds = [0.04, 1.9]\n'
     table: dict[str, Any] = {"names": "abcdefghijklmnopqrst", "n_rows": 5000}
@@ -113,16 +110,14 @@ def test_second_moments_are_planned_where_rows_do_not_go(planned: Callable[..., 
         ('mechanism = "auto"\nmu = 2000000.0', "with the best noise"),
     ],
 )
-def test_other_strengths_are_shown_where_the_policys_own_is_refused(
-    entries: str, shown: str, planned: Callable[..., Any]
-) -> None:
+def test_other_strengths_are_shown_where_the_policys_own_is_refused(entries: str, shown: str, planned: Any) -> None:
     """A plan says that the policy's strength would be refused, and forecasts the others."""
     text = planned(f'[privacy]\nrelease = "covariance"\n{entries}\n[columns."*"]\nbounds = [0, 9]\n')
     assert "would be refused" in text
     assert shown in text
 
 
-def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(planned: Callable[..., Any]) -> None:
+def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(planned: Any) -> None:
     """What cannot be computed is null, and an empty table is planned like one of a single row."""
     words = "--release covariance --mechanism wishart --epsilon 1 --delta 1e-5 --neighbours add-remove --json"
     document = planned('[columns."*"]\nbounds = [0, 9]\n', *words.split(), n_rows=0)
@@ -131,9 +126,7 @@ def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(planned: Calla
 
 
 @pytest.mark.parametrize(("n_rows", "unit", "few"), [(400, "row", True), (200, "cell", True), (20_000, "cell", False)])
-def test_plan_says_where_rows_are_too_few_to_find_bounds(
-    n_rows: int, unit: str, few: bool, planned: Callable[..., Any]
-) -> None:
+def test_plan_says_where_rows_are_too_few_to_find_bounds(n_rows: int, unit: str, few: bool, planned: Any) -> None:
     """Bounds left out are forecast as found, and how many rows that takes is said where there are fewer."""
     text = planned(f'[privacy]\nrelease = "rows"\nmu = 1.0\nunit = "{unit}"\n', names="abc", n_rows=n_rows)
     assert "would be found privately, with 10% of rho" in text

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.conftest import policy_with
+from tests.conftest import Run, policy_with
 
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
@@ -24,7 +23,6 @@ from dp_publish.policy.column_survey import (
 )
 
 RNG = np.random.default_rng(4)
-Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def notes_on(table: Table, kinds: dict[str, str]) -> list[str]:
@@ -118,7 +116,7 @@ def test_codes_for_missing_values_are_recognised(
     assert find_codes(np.sort(np.array(values, dtype=float)), bounds) == codes
 
 
-def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, command: Command) -> None:
+def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, command: Run) -> None:
     """Identifiers and constants are refused beside declared bounds, and named where nothing is declared."""
     n_rows = 30_000
     frame = pd.DataFrame({"patient_id": RNG.permutation(n_rows), "serial": RNG.permutation(n_rows), "same": 1.5})
@@ -136,7 +134,7 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     assert len(Ledger().entries()) == 1
 
 
-def test_a_plan_that_looks_tells_codes(tmp_path: Path, command: Command) -> None:
+def test_a_plan_that_looks_tells_codes(tmp_path: Path, command: Run) -> None:
     """Zeros before whole numbers would be lost, unless the column is left out."""
     rows = [f"{RNG.integers(100, 99_999):05},{RNG.normal():.2f}\n" for _ in range(300)]
     (tmp_path / "a.csv").write_text("".join(["plz,x\n01067,0\n", *rows]))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from tests.conftest import Run
 from tests.unit.publisher.release.conftest import states
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle import packing as module
 from dp_bundle.trust.keys import new_key_pair
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -28,7 +26,7 @@ def data(table: pd.DataFrame, tmp_path: Path) -> Path:
 
 
 @pytest.mark.tools
-def test_minisign_accepts_what_dp_publish_writes(data: Path, tmp_path: Path, command: Command) -> None:
+def test_minisign_accepts_what_dp_publish_writes(data: Path, tmp_path: Path, command: Run) -> None:
     """The stock minisign accepts the bundle by the exported key, and its comment names release and manifest."""
     assert command("dp-publish", data, "--quiet").returncode == 0
     exported = command("dp-bundle", "keys", "export", "--format", "minisign")
@@ -40,7 +38,7 @@ def test_minisign_accepts_what_dp_publish_writes(data: Path, tmp_path: Path, com
     assert said in done.stdout
 
 
-def test_same_signature_is_made_again(data: Path, tmp_path: Path, command: Command) -> None:
+def test_same_signature_is_made_again(data: Path, tmp_path: Path, command: Run) -> None:
     """A signature that was lost is made again, byte for byte, by the signer alone; another one is never replaced."""
     command("dp-publish", data, "--quiet")
     minisig = tmp_path / "people.bundle.tar.minisig"
@@ -62,7 +60,7 @@ def test_same_signature_is_made_again(data: Path, tmp_path: Path, command: Comma
 
 
 def test_release_is_complete_without_its_signature(
-    data: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the signature cannot be written, the release is complete and booked, and the note says what to type."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 from tests.s3 import FaultyProxy
 from tests.unit.publisher.release.conftest import Publish, states
 
@@ -99,7 +99,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     publish_to: Publish,
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
-    command: Callable[..., Any],
+    command: Run,
 ) -> None:
     """Nobody can read it as a release, it is booked as spent, and the tar finishes it, or else the same command."""
     create = RemoteStore.create
