@@ -244,7 +244,7 @@ categories = ["N", "E", "S", "W"]
         share, low, high = shares.loc[(column, level), ["share", "ci_low", "ci_high"]]
         assert share == pytest.approx(mean[name], abs=1e-9)
         assert (high - low) / 3.92 == pytest.approx(error[name], rel=0.01)
-        told = f"{100 * share:.1f} % <span class=\"interval\">{100 * low:.1f} to {100 * high:.1f}</span>"
+        told = f'{100 * share:.1f} % <span class="interval">{100 * low:.1f} to {100 * high:.1f}</span>'
         assert f"{level}</bdi> <b>{told}" in report
         assert f"{level}</bdi> <b>{told}" in page
     assert abs(shares["share"]["region"]["N"] - 0.4) < 0.03
