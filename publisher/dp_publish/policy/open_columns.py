@@ -69,7 +69,8 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
         require_printable(name)
     if not kept:
         raise PolicyError(f"there is no column to publish: {reasons(left_out)}")
-    looked = tuple(name for name in kept if table.types[name] in OF_TEXT)
+    ordered = [name for name, book in table.described.items() if book.has_order and book.levels]  # their codes tell all
+    looked = tuple(name for name in kept if table.types[name] in OF_TEXT and name not in ordered)
     typed = tuple(name for name in kept if name not in looked)
     return Sought(looked, typed, left_out, len(looked) * (ColumnType.UNKNOWN not in table.types.values()))
 
