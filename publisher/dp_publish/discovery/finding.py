@@ -26,7 +26,7 @@ from dp_bundle.manifest.guarantee import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
-from dp_publish.data.kinds import AS_IT_IS, ColumnType, stored_kind
+from dp_publish.data.kinds import AS_IT_IS, stored_kind
 from dp_publish.data.row_ranges import BLOCK, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
@@ -350,8 +350,6 @@ def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPo
         said |= {"kind": "time" if look is Look.TIME else "date", "format": FORMATS.get(look)}
     elif kind := stored_kind(table.types[name]):
         said["kind"] = kind
-    elif table.types[name] is ColumnType.TEXT:  # of a code book, by the codes
-        said |= {"kind": "continuous", "description": f"codes of {', '.join(table.described[name].levels)}"}
     return ColumnPolicy(**said)
 
 
