@@ -101,7 +101,6 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         **label_values(facts["label"]),
         "licence": facts["about"]["license"],
         **data_values(facts["data"], facts["tar"], facts["signer"]),
-        "file": facts["tar"],
         "preview": _preview(facts["data"]["preview"]) if facts["data"]["preview"] else None,
         "markup": as_json(facts["schema_org"]),
     }
