@@ -37,6 +37,7 @@ _BARS = 30
 _BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
 _ROWS, _ACROSS = 8, 12  # of the preview
 Facts = dict[str, Any]
+NOTHING_LEARNED: Facts = {"map": None, "pairs": [], "graph": None, "worth": None, "why": "", "notes": []}
 
 
 def show_data(bundle: Bundle) -> Facts:
@@ -236,7 +237,7 @@ def survey_links(bundle: Bundle) -> Facts | None:
     if (reader := find_reader()) is None:
         return None
     release = bundle.release
-    facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "notes": describe_scale(release.columns)}
+    facts = NOTHING_LEARNED | {"notes": describe_scale(release.columns)}
     if release.kind == "rows" and release.n_rows * len(release.columns) > _MOST_CELLS:
         return facts | {"why": "a page does not read so many rows, and dp-learn does"}
     try:
