@@ -24,6 +24,7 @@ from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
+    BundlePath,
     DataPath,
     NewPath,
     With,
@@ -380,6 +381,43 @@ def plan_command(
         write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
+
+
+@cli.command("judge")
+@click.argument("data", type=DATA)
+@click.argument("bundle", type=BundlePath())
+@option(
+    "--policy",
+    "policy_file",
+    applies=ALWAYS,
+    type=click.Path(path_type=Path),
+    help="The policy file; NAME.policy.toml beside DATA by default.",
+)
+@option("--out", applies=ALWAYS, type=NewPath(), help="The page to write; NAME.judged.html beside DATA by default.")
+@quiet_option
+def judge_command(data: Place, bundle: Place, policy_file: Path | None, out: Path | None, quiet: bool) -> None:
+    """Show BUNDLE beside the clean DATA that it was made of, on a page for your eyes alone; nothing is spent.
+
+    Released and clean histograms, means and correlations stand side by side, with what was clipped and left out. Only
+    you may read the page: it is neither in the bundle nor on its page.
+
+    \b
+    Example:
+      dp-publish judge wine.parquet wine.bundle.tar
+    """
+    step("comparing", quiet=quiet)
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_publish.forecast.page.judging import make_page
+    from dp_publish.policy.columns import prepare
+    from dp_publish.policy.file import load_policy, policy_path, used_policy
+
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), {"like": bundle})
+    with open_bundle(bundle, allow_older=True) as released:
+        page = make_page(released, prepare(data, policy))
+    target = out or policy_path(data).with_name(f"{_plain_name(data)}.judged.html")
+    with writing_new(target, "file", "move it away, or give another --out"):
+        write_whole(target, page.encode(), replace=False, mode=0o600)
+    answer(f"wrote {target}: it shows the clean table, so keep it to yourself", quiet=quiet)
 
 
 @cli.command("desk")
