@@ -74,7 +74,7 @@ def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, F
 
 
 def share_interval(
-    seen: Floats, n_rows: int, variance: float = 0.0, response: RandomizedResponse | None = None
+    seen: Floats, n_rows: int, variance: Floats | float = 0.0, response: RandomizedResponse | None = None
 ) -> tuple[Floats, Floats]:
     """Return the ends of the 95 % intervals of shares, from those that are seen; see `cell_shares`."""
     # the p with (seen - p)^2 <= z^2 (variance / n^2 + p (1 - p) / n), and of these the ones from 0 to 1

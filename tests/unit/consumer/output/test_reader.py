@@ -52,6 +52,8 @@ def test_a_network_is_that_of_dp_learn_and_no_node_is_measured(
     ends = [(found.nodes[link.source], found.nodes[link.target]) for link in found.links]
     assert ends == [*zip(edges.source, edges.target, strict=True)] != []
     assert [link.low for link in found.links] == edges.ci_low.to_list()
+    linked = {place for link in found.links for place in link[:2]}
+    assert [place is not None for place in found.places] == [node in linked for node in range(4)]
 
 
 def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Path, key: Ed25519PrivateKey) -> None:
@@ -76,15 +78,3 @@ def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Pat
     assert np.diagonal(found.standard_errors).tolist() == [0.0] * 4
     assert found.effective_rows is not None
     assert 300 < found.effective_rows < n
-
-
-def test_the_network_is_that_of_dp_learn(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Links and intervals are those of edges.csv, every node with a link has a place, and no other."""
-    policy = make_policy(BOUNDS, unit="row", mu=5.0, release="covariance")
-    receipt = publish(draw(3000, np.random.default_rng(4)), policy, out=tmp_path / "t.tar", key=key)
-    with open_bundle(receipt.path) as bundle:
-        found = reader.network(bundle)
-    linked = {place for link in found.links for place in link[:2]}
-    assert {tuple(sorted(link[:2])) for link in found.links} >= {(0, 1), (0, 3)}
-    assert [place is not None for place in found.places] == [node in linked for node in range(4)]
-    assert all(link.low < link.weight < link.high for link in found.links)
