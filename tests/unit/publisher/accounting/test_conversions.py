@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.unit.publisher.accounting.test_curve import discrete_delta
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import (
@@ -14,7 +13,6 @@ from dp_publish.accounting.conversions import (
     epsilon_for_delta_zcdp,
     mu_for_epsilon_delta,
     rho_for_epsilon_delta,
-    rho_for_mu,
 )
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP
 
@@ -33,16 +31,6 @@ def test_zcdp_delta_is_the_smallest_bound(rho: float, at: float) -> None:
     found = delta_for_epsilon_zcdp(rho, epsilon)
     assert found == pytest.approx(expected, rel=1e-7)
     assert found >= expected * (1 - 1e-7)
-
-
-@pytest.mark.parametrize(("sigma", "width"), [(0.3, 1), (1.0, 1), (2.0, 5), (10.0, 7), (7.5, 30)])
-def test_zcdp_bounds_the_true_discrete_gaussian(sigma: float, width: int) -> None:
-    """What is stated for integer columns holds: the exact delta of the discrete Gaussian is never above it."""
-    rho = rho_for_mu(width / sigma)
-    for delta in DELTAS:
-        assert discrete_delta(sigma, width, epsilon_for_delta_zcdp(rho, delta)) <= delta
-    for epsilon in (0.3 * width / sigma, 2.0 * width / sigma):
-        assert discrete_delta(sigma, width, epsilon) <= delta_for_epsilon_zcdp(rho, epsilon)
 
 
 def test_impossible_points_are_refused() -> None:
