@@ -132,7 +132,12 @@ def cli() -> None:
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
 @option("--confirmed", applies=ALWAYS, hidden=True, help="The mark of the table's files that the desk was asked about.")
-@option("--yes", applies=ALWAYS, is_flag=True, help="Publish without asking, which only a terminal is asked.")
+@option(
+    "--yes",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Ask nothing before publishing on a terminal, as with --json and --quiet.",
+)
 @option(
     "--account",
     applies=ALWAYS,
