@@ -133,7 +133,12 @@ def cli() -> None:
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
 @option("--confirmed", applies=ALWAYS, hidden=True, help="The mark of the table's files that the desk was asked about.")
-@option("--yes", applies=ALWAYS, is_flag=True, help="Publish without asking, which only a terminal is asked.")
+@option(
+    "--yes",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Ask nothing before publishing on a terminal, as with --json and --quiet.",
+)
 @option(
     "--account",
     applies=ALWAYS,
@@ -232,9 +237,11 @@ def publish_command(
         say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
         _ask(prepared, ledger)
+    elif earlier and ledger.books().account(policy.dataset.name).mu(policy.privacy.account) is None:
+        say("note: not all earlier releases protect this unit: together with this one, they promise it nothing")
 
     signing_key = _signing_key(key, say)
-    target = out or Path(f"{_plain_name(data)}.bundle.tar")
+    target = out or Path(f"{usual}.bundle.tar")
     require_no_minisig(target)
     beside: list[Any] = []
     follow = shown_as_lines if progress == "lines" else shown_on_terminal if is_shown else None
@@ -651,7 +658,7 @@ def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:
     """Refuse to begin an account that nobody chose where another one is of a table with these columns."""
     from dp_publish.ledger.alike import find_alike
 
-    if (known := find_alike(ledger.books(), dataset, names)) is not None:
+    if known := find_alike(ledger.books(), dataset, names):
         same = shlex.join(["--account", known])
         raise PolicyError(
             f"{known!r} has an account, and the same columns: are these the same people? {same} adds the cost to what "

@@ -71,10 +71,8 @@ def _without_gaps(cells: pa.Array) -> pa.Array:
 
 def _recur(kept: pa.Array, table: Table) -> bool:
     """Return whether values recur as identifiers of persons do, whatever their column is called."""
-    if not (is_text(kept.type) or pa.types.is_integer(kept.type)):
-        return False
     counts = pc.value_counts(kept).field("counts").to_pylist()
-    if len(counts) < _LEAST_ALIKE:
+    if len(counts) < _LEAST_ALIKE or not (is_text(kept.type) or pa.types.is_integer(kept.type)):
         return False
     n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
     whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
