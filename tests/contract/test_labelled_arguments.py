@@ -59,7 +59,17 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "target",
     "tol",
 }
-RESULTS = {"Comparison", "Description", "EdgeInference", "Joint", "JointSolution", "Learned", "Moments", "Solution", "Status"}
+RESULTS = {
+    "Comparison",
+    "Description",
+    "EdgeInference",
+    "Joint",
+    "JointSolution",
+    "Learned",
+    "Moments",
+    "Solution",
+    "Status",
+}
 
 
 def make_rows() -> pd.DataFrame:
