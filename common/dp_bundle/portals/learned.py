@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import Brief
 
 if TYPE_CHECKING:
     from dp_bundle.bundle.opened import Bundle

@@ -377,8 +377,9 @@ def cli(
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), common.quiet))
 
         if estimator == "graphical-lasso":
-            engine = bundles[0].engine or Processes()
-            wanted: Any = {"stability": stability, "engine": engine, "alpha": penalty, "fdr": fdr, **settings}
+            if stability is not None:
+                settings |= {"stability": stability, "engine": bundles[0].engine or Processes()}
+            wanted: Any = {"alpha": penalty, "fdr": fdr, **settings}
             found = learn_graph(bundles, max_memory=max_memory, progress=show, **wanted).result(at_least)
         else:
             from dp_learn.output.estimator_results import learn_alternative

@@ -38,8 +38,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
