@@ -40,6 +40,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.catalog.pages import ASSETS, Facts, Refused, list_page, release_page, survey_moments
 from dp_bundle.catalog.site import Output, Site
+from dp_bundle.data.learned import find_reader_package
 from dp_bundle.data.margin_summary import share_interval
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.describe.sentences import column_meanings, describe_bounds, describe_size
@@ -47,7 +48,6 @@ from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.manifest.columns import Column
 from dp_bundle.page.document import fill_template
-from dp_bundle.portals.learned import find_reader_package
 from dp_bundle.portals.vocabularies import describe_in, read_template
 from dp_bundle.trust.judging import Entries, Sighting, UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey

@@ -5,7 +5,7 @@ script; colours follow the page's.
 
 What the page of a release of second moments shows of them: correlations as a map of colours, and the graph.
 
-Both are learned when the bundle is surveyed, by whoever learns here (`portals.learned`), and kept as plain numbers.
+Both are learned when the bundle is surveyed, by whoever learns here (`data.learned`), and kept as plain numbers.
 Pictures are drawn by the template, and tables have the numbers.
 """
 
@@ -24,6 +24,7 @@ from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, name_columns, quote_name
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
+from dp_bundle.data.learned import Correlations, Network, find_reader
 from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, first_columns, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
@@ -32,7 +33,6 @@ from dp_bundle.page.colours import DIVERGING, Shade
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_bundle.portals.histograms import draw_margins
-from dp_bundle.portals.learned import Correlations, Network, find_reader
 
 ASSETS = Path(__file__).with_name("assets")
 _NAMED = 9  # missing releases

@@ -220,7 +220,7 @@ class Learned(learn.Learned, _View):
             raise ParameterError("stability", "given to learn_graph, as a number of draws")
         names = [name.replace("_", " ") for name in self.stability.coefficients]
         drawn = pd.DataFrame(self.stability.quantiles, self.stability.dropped, names)
-        axes = drawn.plot(ax=ax, marker="o", ylim=(-1.1, 1.1), xlabel="share of the rows dropped", ylabel="correlation")
+        axes = drawn.plot(ax=ax, marker="o", xlabel="share of the rows dropped", ylabel="correlation")
         axes.axhline(CORRELATION, linestyle=":")
         return axes
 
