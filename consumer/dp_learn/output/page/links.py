@@ -82,7 +82,7 @@ def make_table(
             _LEAST if column in {"p_value", "q_value"} else -math.inf,
         )
         for column, (heading, form, about) in meanings.items()
-        if column in table
+        if column in table and (form is None or not np.isnan(table[column]).all())
     ]
     n_rows = len(next(iter(table.values())))
     more = f"The first {MOST_ROWS:,} of {n_rows:,} rows; {file} has all of them." if n_rows > MOST_ROWS else ""
