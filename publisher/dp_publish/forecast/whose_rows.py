@@ -100,7 +100,7 @@ def ask_whose(policy: Policy, repeated: Collection[str]) -> str:
     if not repeated or "unit" in policy.privacy.model_fields_set:
         return ""
     mu = policy.privacy.mu
-    left = "" if mu is None else f" at mu = {_TOGETHER * mu:g} alone, where {describe_worth(_TOGETHER * mu)}"
+    left = "" if mu is None else f" at mu = {_TOGETHER * mu:g} only, where {describe_worth(_TOGETHER * mu)}"
     by_column = str(_BY_COLUMN).format(shlex.quote(next(iter(repeated))))
     return (
         f"who is a person in this table? Values of {listed([*repeated])} repeat, so that several rows may be one "

@@ -290,11 +290,15 @@ def test_a_terminal_is_asked_first(people: Path, call: Call, monkeypatch: pytest
     assert call(people.name, "--yes").code == 0
 
 
-def test_a_table_under_a_new_name_is_asked_whose_it_is(people: Path, call: Call) -> None:
-    """One account pays for the same people."""
-    for name in ("first", "second"):
+def test_a_table_under_a_new_name_is_asked_whose_it_is(
+    people: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One account pays for the same people, in another folder, too."""
+    Path("later").mkdir()
+    for name in ("first", "later/second"):
         shutil.copy(people, f"{name}.parquet")
     assert call("first.parquet", "--mu", 20).code == 0
+    monkeypatch.chdir("later")
     assert "are these the same people? --account first" in call("second.parquet", "--mu", 20).err
     assert call("second.parquet", "--mu", 20, "--account", "first").code == 0
     assert [(each.dataset, each.number) for each in Ledger().entries()] == [("first", 1), ("first", 2)]
