@@ -22,7 +22,7 @@ from dp_bundle.cli.main import cli as dp_bundle
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_learn.cli.main import cli as dp_learn
-from dp_learn.cli.main import compare, joint
+from dp_learn.cli.main import compare, describe, joint
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.main import cli as dp_publish
 from dp_publish.ledger.ledger import Ledger
@@ -35,6 +35,7 @@ COMMANDS = {
     "dp-bundle": dp_bundle,
     "dp-learn": dp_learn,
     "dp-learn compare": compare,
+    "dp-learn describe": describe,
     "dp-learn joint": joint,
     "dp-publish": dp_publish,
 }

@@ -221,7 +221,7 @@ def spell_command() -> str:
             continue
         value = context.params[each.name or ""]
         if isinstance(each, click.Argument):
-            words += [shlex.quote(file.name) for file in value]
+            words += [shlex.quote(file.name) for file in (value if isinstance(value, tuple) else [value])]
         elif isinstance(value, bool):
             words.append(each.opts[0] if value or not each.secondary_opts else each.secondary_opts[0])
         else:
@@ -358,7 +358,7 @@ def cli(
 
     Several bundles are pooled by the columns that all have: releases of the same rows, or of different ones. Whether
     those of different rows have the same network is for `dp-learn compare`; one graph for each of them, for `dp-learn
-    joint`.
+    joint`; and what the columns of one hold, for `dp-learn describe`.
 
     \b
     Example:
@@ -513,6 +513,31 @@ def joint(
         common.finish(JointResult(bundles, found), describe_joint, make_page, folder)
 
 
+@click.command("describe", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("file", metavar="BUNDLE", required=True, type=BundlePath())
+@common_options("NAME.description")
+def describe(file: Path | RemotePath, **options: Any) -> None:
+    """Verify a BUNDLE, and say what its columns hold: means, deviations, shares, quantiles, cross-tabulations.
+
+    All have 95 % intervals for sampling and noise, where the release tells its errors. What a release cannot tell is
+    said.
+
+    \b
+    Example:
+      dp-learn describe wine.bundle.tar
+    """
+    common = Common(**options)
+    folder = common.folder([file], "description")
+    with contextlib.ExitStack() as stack:
+        bundles, _ = common.open_all(stack, [file], "thresholded-covariance")
+        from dp_learn.output.description import describe_columns, describe_description
+
+        make_page: Callable[[Any, str], str] | None = None
+        if common.report:
+            from dp_learn.output.page.report import make_description_page as make_page
+        common.finish(describe_columns(bundles[0]), describe_description, make_page, folder)
+
+
 def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
     """Return the number that was given for an option; None for "auto"."""
     if text == "auto":
@@ -524,7 +549,7 @@ def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
     raise ParameterError(name, "a positive number, or auto" if positive else "a number, or auto", text)
 
 
-commands = click.Group("dp-learn", commands=[compare, joint])  # those with a name; without one, it is `cli`
+commands = click.Group("dp-learn", commands=[compare, joint, describe])  # those with a name; without one, it is `cli`
 
 
 def main() -> None:

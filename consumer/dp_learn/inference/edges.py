@@ -435,6 +435,39 @@ def infer_coefficients(
     return coefficients, np.sqrt(errors_of(forms).products[:-1, -1] * fitted)
 
 
+def infer_r_squared(
+    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors], coefficients: FloatArray
+) -> list[float]:
+    """Return the ends of the 95 % interval of R^2 without a penalty.
+
+    It has all R^2 for which the residuals' variance less 1 - R^2 times the target's is within its error of zero
+    (Fieller), both being forms of S^. Coefficients that are estimated make residuals smaller by chance: on average by
+    the sum of the error variances of the forms of residuals with uncorrelated predictors of unit variance, which is
+    added back.
+
+    Parameters
+    ----------
+    pooled, target, errors_of
+        As in `infer_coefficients`.
+    coefficients : ndarray of shape (n_features - 1,)
+        Those of `infer_coefficients`.
+    """
+    others = np.flatnonzero(np.arange(len(pooled.columns)) != target)
+    forms = np.zeros((len(others) + 2, len(others) + 1))
+    forms[-2:, target], forms[-2, others] = 1.0, -coefficients
+    forms[:-2, others] = np.linalg.inv(np.linalg.cholesky(pooled.covariance[np.ix_(others, others)]))
+    left, whole = np.diagonal(sandwich(forms, pooled.covariance))[-2:]
+    errors, square = errors_of(forms), _quantile(0.95) ** 2
+    left = left + errors.products[:-2, -2].sum()
+    own, all_of_it = np.diagonal(errors.products)[-2:]
+    crossed = 2.0 * errors.squares[-2, -1] - (own + all_of_it) / 2.0
+
+    # (left - x whole)^2 <= square * (own - 2 crossed x + all_of_it x^2), sorted by powers of x
+    powers = whole**2 - square * all_of_it, 2.0 * (square * crossed - left * whole), left**2 - square * own
+    low, high = _solve_quadratic_inequality(*np.array(powers)[:, None])
+    return [min(1.0 - float(high[0]), 1.0), min(1.0 - float(low[0]), 1.0)]
+
+
 def infer_discriminant(
     pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors]
 ) -> tuple[FloatArray, FloatArray] | None:

@@ -8,8 +8,9 @@ import io
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.engines.engine import Processes
 from dp_bundle.files.new_files import write_whole
 from dp_learn.output.comparison import ComparisonResult
+from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.methods import describe_methods
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+P = ParamSpec("P")
+V = TypeVar("V")
 _TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
 
 
@@ -127,6 +131,13 @@ class Learned(learn.Learned, _View):
         names = dict(zip(("source", "target"), (np.array(self.estimate.columns)[ends] for ends in pairs), strict=True))
         return self._frame(names | pair_numbers(self.estimate, pairs, self.measures))
 
+    def describe(self) -> pd.DataFrame:
+        """Return what the columns of its bundles hold, which are opened again; see `describe`."""
+        import pandas as pd
+
+        tables = {each.release.lineage.number: describe(each.path).columns for each in self.bundles}
+        return pd.concat(tables, names=["release"]) if len(tables) > 1 else tables.popitem()[1]
+
     def to_networkx(self) -> nx.Graph:
         """Return the graph for networkx: nodes by their names, and edges with their numbers.
 
@@ -203,6 +214,30 @@ class Learned(learn.Learned, _View):
 
     def _title(self) -> str:
         return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))
+
+
+def describe(bundle: Given) -> Description:
+    """Return what the columns of a bundle hold: means, deviations, shares, quantiles, and cross-tabulations.
+
+    Parameters
+    ----------
+    bundle : Bundle, str or Path
+        Open, or where it lies, and then verified first.
+
+    Returns
+    -------
+    Description
+        With data frames `columns` and `crosstabs`.
+
+    Raises
+    ------
+    BundleError
+        The bundle cannot be trusted.
+    EstimationError
+        There are too few rows, or numbers that cannot be computed with.
+    """
+    with opened(bundle) as (one,):
+        return describe_columns(one)
 
 
 class LearnOptions(Options, total=False):
@@ -310,44 +345,6 @@ class Comparison(compare.Comparison, _View):
         return self._write(path, make_comparison_page, self.result(), "compare_networks")
 
 
-class CompareOptions(TypedDict, total=False):
-    """The keyword arguments of `compare_networks`."""
-
-    fdr: float
-    confidence: float
-    progress: Callable[[str], None] | None
-    max_memory: int | None
-
-
-def compare_networks(bundles: Sequence[Given], **options: Unpack[CompareOptions]) -> Comparison:
-    """Compare the networks of releases of different rows, pair by pair and as a whole.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle, str or Path
-        Two or more, as of `learn_graph`, with the same columns.
-    fdr : float
-        The false discovery rate at which differences count as found, between 0 and 1; 0.05 by default.
-    confidence : float
-        The level of intervals, between 0 and 1; 0.95 by default.
-    progress, max_memory
-        As of `learn_graph`.
-
-    Raises
-    ------
-    BundleError
-        A bundle cannot be trusted.
-    SchemaError
-        The releases have other columns, or share rows.
-    EstimationError
-        Nothing can be compared: the sentence says why.
-    MemoryLimitError
-        It may need more memory than it may have.
-    """
-    with opened(bundles) as own:
-        return Comparison(**vars(compare.compare_networks(own, **options)), bundles=tuple(own))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Joint(joint.Joint, _View):
     """Graphs of several periods that were learned together, what changed, and views of that.
@@ -379,42 +376,18 @@ class Joint(joint.Joint, _View):
         return self._write(path, make_joint_page, self.result(), "learn_joint")
 
 
-class JointOptions(CompareOptions, total=False):
-    """The keyword arguments of `learn_joint`."""
+def _viewed(
+    learn: Callable[Concatenate[Sequence[Bundle], P], Any], view: Callable[..., V]
+) -> Callable[Concatenate[Sequence[Given], P], V]:
+    """Return a function that takes paths as well, which it opens and closes, and returns what is learned as a view."""
 
-    order: str
-    coupling: str
-    alpha: float | None
-    strength: float | None
+    @wraps(learn)
+    def learn_and_view(bundles: Sequence[Given], *args: P.args, **options: P.kwargs) -> V:
+        with opened(bundles) as own:
+            return view(**vars(learn(own, *args, **options)), bundles=tuple(own))
+
+    return learn_and_view  # type: ignore[return-value]
 
 
-def learn_joint(bundles: Sequence[Given], **options: Unpack[JointOptions]) -> Joint:
-    """Learn one graph a period from releases of different rows, each from all of them, and test what changed.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle, str or Path
-        From 2 to 60, as of `learn_graph`, with the same columns; in the order of time, if they have one.
-    order : {"time", "none"}
-        Whether neighbours are alike, or all.
-    coupling : {"fused", "smooth", "group"}
-        Values that stay the same until they jump, as by default; values that drift, which takes time; or links that are
-        in the same places, with values of their own.
-    alpha, strength : float, optional
-        The penalties of entries and of differences, on correlations; chosen by EBIC unless both are given.
-    fdr, confidence, progress, max_memory
-        As of `compare_networks`.
-
-    Raises
-    ------
-    BundleError
-        A bundle cannot be trusted.
-    SchemaError
-        The releases have other columns, share rows, have categories, or are too many.
-    EstimationError
-        There is no estimate: NoSolutionError, NotConvergedError, DrownedColumnError, or no penalty to choose.
-    MemoryLimitError
-        It may need more memory than it may have.
-    """
-    with opened(bundles) as own:
-        return Joint(**vars(joint.learn_joint(own, **options)), bundles=tuple(own))
+compare_networks = _viewed(compare.compare_networks, Comparison)
+learn_joint = _viewed(joint.learn_joint, Joint)

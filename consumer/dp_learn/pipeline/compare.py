@@ -96,8 +96,8 @@ def compare_networks(
 
     Parameters
     ----------
-    bundles : sequence of Bundle
-        Two or more, verified and open, with the same columns.
+    bundles : sequence of Bundle, str or Path
+        Two or more, open or where they lie, with the same columns; those that are paths are verified first.
     fdr : float
         The false discovery rate at which differences count as found, between 0 and 1.
     confidence : float

@@ -169,8 +169,9 @@ def learn_joint(
 
     Parameters
     ----------
-    bundles : sequence of Bundle
-        From 2 to 60, verified and open, with the same columns; in the order of time, if they have one.
+    bundles : sequence of Bundle, str or Path
+        From 2 to 60, open or where they lie, with the same columns, in the order of time, if they have one; those that
+        are paths are verified first.
     order : {"time", "none"}
         Whether neighbours are alike, or all.
     coupling : {"fused", "smooth", "group"}

@@ -125,8 +125,7 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     """Identifiers and constants are refused beside declared bounds, and named where nothing is declared."""
     n_rows = 30_000
     frame = pd.DataFrame({"patient_id": RNG.permutation(n_rows), "serial": RNG.permutation(n_rows), "same": 1.5})
-    frame = frame.assign(x=RNG.normal(size=n_rows), y=RNG.normal(size=n_rows))
-    frame.to_parquet(tmp_path / "a.parquet")
+    frame.assign(x=RNG.normal(size=n_rows)).to_parquet(tmp_path / "a.parquet")
     named = command("dp-publish", "a.parquet", "--mu", "20")
     assert named.returncode == 0
     assert "columns without two different values in the first 10,000 rows: 'same'." in named.stderr
