@@ -35,7 +35,7 @@ MOST = {
     "docs/researcher.md": 2_500,
     "docs/tutorials": 1_500,
 }
-TOTALS = {"by hand": 48_600, "generated": 20_000, "long sentences": 1, "other words": 16}
+TOTALS = {"by hand": 48_700, "generated": 20_000, "long sentences": 1, "other words": 16}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")

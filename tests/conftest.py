@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import settings
 from tests.s3 import FaultyProxy, S3Server
 
 from dp_bundle.cli.console import run
@@ -29,6 +30,8 @@ from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms
+settings.register_profile("busy", deadline=None)  # a machine may have other work
+settings.load_profile("busy")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]  # a command, by its name and arguments
 COMMANDS = {

@@ -24,7 +24,6 @@ EPSILON = st.floats(1e-3, 500)
 
 
 @pytest.mark.parametrize("of_rho", [False, True])
-@settings(deadline=None)
 @given(MU, DELTA)
 def test_epsilon_and_delta_are_inverse(of_rho: bool, mu: float, delta: float) -> None:
     """The epsilon for a delta, of mu or of rho, has that delta again, from the safe side."""
@@ -36,7 +35,7 @@ def test_epsilon_and_delta_are_inverse(of_rho: bool, mu: float, delta: float) ->
     assert math.isclose(found, delta, rel_tol=1e-6 if of_rho else 1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(EPSILON, DELTA)
 def test_the_strength_for_a_point_passes_through_it(epsilon: float, delta: float) -> None:
     """The mu or rho for (epsilon, delta) has that epsilon at that delta, and never a larger delta."""

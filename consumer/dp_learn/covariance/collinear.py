@@ -21,7 +21,7 @@ _ROWS = 4  # for each column, or the sample alone makes combinations that hardly
 _KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
 _ROUNDING = 1e-9
 _PART = 0.1  # of a column that lies in such combinations
-_DETERMINED = 0.05  # of a column's standard deviation: what others may leave of it at most
+_DETERMINED, _SMALL = 0.1, 0.05  # of a column's standard deviation: what others leave at most, and what is not named
 _ALIKE = 0.05  # of a correlation that may be 1: its error at most, where a column is left out for it
 _RANKED = 0.98  # of a correlation of scores, whose histograms have noise of their own
 _STRONG = 0.8  # a correlation
@@ -128,7 +128,7 @@ def _solve_directions(pooled: PooledCovariance) -> dict[str, str]:
         parts = vectors[place] - own @ vectors[others]
         rest = math.sqrt(parts**2 @ most)
         if rest <= _DETERMINED:
-            small = np.where(np.abs(own) < _DETERMINED, own, 0.0)
+            small = np.where(np.abs(own) < _SMALL, own, 0.0)
             rest += math.sqrt(np.maximum(small @ pooled.correlation[np.ix_(others, others)] @ small, 0.0))
             units = pooled.deviations[place] / pooled.deviations[others]
             terms = [

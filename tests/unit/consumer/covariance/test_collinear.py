@@ -51,8 +51,8 @@ def test_a_copy_is_told_under_noise_and_across_scales() -> None:
     x[:, 1] = 0.97 * x[:, 0] + 0.24 * x[:, 1]
     bent = np.exp(0.4 * x[:, 0])
     pooled = pooled_from(np.c_[x, x[:, 2] + 0.001 * x[:, 0], bent / bent.std()], 0.2, rng)
-    assert [*find_determined(pooled, {})] == ["3"]
-    assert [*find_determined(pooled, {"0": 1.0, "1": 1.0, "4": 0.4 / np.sqrt(np.expm1(0.16))})] == ["4", "3"]
+    assert [*find_determined(pooled, {})] == ["2"]
+    assert [*find_determined(pooled, {"0": 1.0, "1": 1.0, "4": 0.4 / np.sqrt(np.expm1(0.16))})] == ["2", "4"]
 
 
 def test_columns_of_a_node_count_together() -> None:
@@ -110,7 +110,7 @@ def test_an_empty_list_of_edges_has_a_true_reason(tmp_path: Path, command: Run) 
     x = np.random.default_rng(0).normal(size=(3000, 4))
     x[:, 1] += x[:, 0]
     pd.DataFrame(np.c_[x, x[:, 0] + x[:, 2]], columns=list("abcde")).to_parquet(tmp_path / "twice.parquet")
-    (tmp_path / "twice.policy.toml").write_text('[privacy]\nunit = "cell"\nmu = 60\n[columns."*"]\nbounds = [-6, 6]\n')
+    (tmp_path / "twice.policy.toml").write_text('[privacy]\nunit = "cell"\nmu = 30\n[columns."*"]\nbounds = [-6, 6]\n')
     assert command("dp-publish", "twice.parquet").returncode == 0
 
     found = command("dp-learn", "twice.bundle.tar", "--fdr", "0.05").stdout
