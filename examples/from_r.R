@@ -49,9 +49,12 @@ print.dp_network <- function(x, ...) {
   invisible(x)
 }
 
-# The graph as qgraph draws it: colours of nodes are communities. Further arguments are qgraph's.
+# The graph as qgraph draws it: colours of nodes are communities. Further arguments are qgraph's, such as `nodeNames`,
+# by which a legend has long names.
 plot.dp_network <- function(x, layout = "spring", ...) {
-  qgraph::qgraph(x$graph, layout = layout, groups = x$groups, labels = x$labels, ...)
+  own <- list(layout = layout, groups = x$groups, labels = x$labels, palette = "pastel", theme = "colorblind", label.cex = 0.8,
+    label.scale = FALSE)
+  do.call(qgraph::qgraph, c(list(x$graph), utils::modifyList(own, list(...))))
 }
 
 # Points with their intervals, the largest first; what has no interval is left out.
@@ -59,7 +62,7 @@ draw_intervals <- function(labels, value, low, high, title) {
   shown <- which(!is.na(low) & !is.na(value))
   if (!length(shown)) stop("there are no intervals: the notes of print() say why")
   shown <- shown[order(value[shown])]
-  par(mar = c(4, 14, 3, 1))
+  par(mar = c(4, min(2 + 0.4 * max(nchar(labels[shown])), 30), 3, 1))
   plot(value[shown], seq_along(shown), xlim = range(low[shown], high[shown], 0), yaxt = "n", pch = 19, ylab = "", xlab = title)
   segments(low[shown], seq_along(shown), high[shown], seq_along(shown))
   abline(v = 0, lty = 3)

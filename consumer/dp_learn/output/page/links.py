@@ -60,7 +60,7 @@ NODES: dict[str, Meaning] = {
 def make_table(
     name: str, caption: str, table: Columns, meanings: Mapping[str, Meaning], file: str, headings: int = 1
 ) -> PageTable:
-    """Return the first rows of those columns of a table that have a meaning here.
+    """Return the first rows of those columns of a table that have a meaning here, and a value in any row.
 
     Parameters
     ----------

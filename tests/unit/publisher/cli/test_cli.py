@@ -290,10 +290,14 @@ def test_a_terminal_is_asked_first(people: Path, call: Call, monkeypatch: pytest
     assert call(people.name, "--yes").code == 0
 
 
-def test_a_table_under_a_new_name_is_asked_whose_it_is(people: Path, call: Call) -> None:
-    """One account pays for the same people."""
-    shutil.copy(people, "second.parquet")
+def test_a_table_under_a_new_name_is_asked_whose_it_is(
+    people: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One account pays for the same people, in another folder, too."""
+    Path("later").mkdir()
+    shutil.copy(people, "later/second.parquet")
     assert call(people.name).code == 0
+    monkeypatch.chdir("later")
     assert "are these the same people? --account people" in call("second.parquet", "--mu", 20).err
     assert call("second.parquet", "--mu", 20, "--account", "people").code == 0
     assert [(each.dataset, each.number) for each in Ledger().entries()] == [("people", 1), ("people", 2)]

@@ -15,10 +15,10 @@ from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.forecast.outlook import Outlook, forecast
+from dp_publish.forecast.outlook import Outlook, describe_held, forecast
 from dp_publish.forecast.planned import Protection
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.model import ColumnPolicy, Policy, Sought
 from dp_publish.rows.calibration import calibrate
 from dp_publish.rows.private_bounds import half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
@@ -41,6 +41,13 @@ def test_noise_is_that_of_a_release(policy: Policy) -> None:
 
     assert row.sigma == {column.name: column.noise.sigma for column in columns}
     assert row.mu == pytest.approx(20.0, rel=1e-9)
+
+
+def test_histograms_are_not_promised_of_columns_that_may_become_too_many() -> None:
+    """Levels and gaps that are yet to be found are columns, too; where none can be added to them, all is known."""
+    policy, kinds = policy_with({}, release="covariance", mu=1.0), dict.fromkeys("abc", "continuous")
+    sought = policy.model_copy(update={"sought": Sought(tuple(kinds), (), {}, 0)})
+    assert [("at most" in describe_held(forecast(each, kinds, 900))) for each in (policy, sought)] == [False, True]
 
 
 STRENGTHS: list[dict[str, Any]] = [

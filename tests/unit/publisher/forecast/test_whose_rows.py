@@ -45,7 +45,7 @@ def test_a_person_with_several_rows_stops_the_first_command_with_a_question(call
     for said in (
         "Values of 'person' repeat",
         "--unit person --max-rows K",
-        "at mu = 10. There, a guess at one of two is right in 99.999972 %",
+        "at mu = 10. There, a guess at one of two is right in at most 99.999972 %",
     ):
         assert said in call("visits.csv", "--policy", "drop.toml").err
     assert "publishing asks who a person is" in call("plan", "visits.csv").err
@@ -63,7 +63,10 @@ def test_a_person_with_several_rows_stops_the_first_command_with_a_question(call
     [
         ("person_column_4_rows_each.csv", ["Values of 'person' repeat"]),
         ("rechnungen.csv", ["Values of 'Kunde' repeat"]),
-        ("clinic60.csv", ["at most 4 columns", "give a weaker guarantee, from about mu = 6.8", "in 99.967 % of cases"]),
+        (
+            "clinic60.csv",
+            ["at most 4 columns", "give a weaker guarantee, from about mu = 6.8", "at most 99.967 % of cases"],
+        ),
     ],
 )
 def test_tables_of_reports_are_stopped_with_what_is_right(

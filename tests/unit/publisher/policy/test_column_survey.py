@@ -41,6 +41,9 @@ def notes_on(table: Table, kinds: dict[str, str]) -> list[str]:
         "customerID",
         "user_uuid",
         "Case Nr.",
+        "PatientenNr",
+        "id_cliente",
+        "ssn",
         "",
         "Unnamed: 0",
     ],
@@ -50,7 +53,9 @@ def test_names_of_identifiers_are_known(name: str) -> None:
     assert named_like_an_identifier(name)
 
 
-@pytest.mark.parametrize("name", ["grid", "PAID", "COVID", "idle", "identity", "id_card", "x", "visits_no"])
+@pytest.mark.parametrize(
+    "name", ["grid", "PAID", "COVID", "idle", "identity", "id_card", "x", "visits_no", "num_child"]
+)
 def test_other_names_are_not(name: str) -> None:
     """Words that merely end or begin with the letters are left alone."""
     assert point_out_names([name]) == []
