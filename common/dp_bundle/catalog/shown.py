@@ -230,7 +230,8 @@ def survey_links(bundle: Bundle) -> Facts | None:
     if (reader := find_reader()) is None:
         return None
     release = bundle.release
-    facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "notes": describe_scale(release.columns)}
+    facts: Facts = {"map": None, "pairs": [], "graph": None, "worth": None, "why": ""}
+    facts["notes"] = describe_scale(release.columns)
     if release.kind == "rows" and release.n_rows * len(release.columns) > _MOST_CELLS:
         return facts | {"why": "a page does not read so many rows, and dp-learn does"}
     try:
