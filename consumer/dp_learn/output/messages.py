@@ -49,8 +49,10 @@ _TABLES = (  # in order
         "crosstabs",
     ),
 )
-_FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png")
-_FILES += ("methods.txt", "report.html", "summary.json")
+_FILES = (
+    *("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png"),
+    *("methods.txt", "report.html", "summary.json"),
+)
 
 
 def describe_result(found: GraphResult, folder: Path) -> str:
