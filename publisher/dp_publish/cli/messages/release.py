@@ -70,7 +70,7 @@ def summarize_receipt(
         "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
         "readers": describe_held(row) if row else describe_use(release, policy)[-1],
         "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
-        + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit)} in all")
+        + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit.removeprefix('entity:'))} in all")
         + ("" if budget is None else f", of a budget of {budget:g}"),
         "for your eyes only": "; ".join(_describe_report(receipt)),
         "licence": gap or "",
@@ -353,10 +353,7 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
 
 def _describe_entities(number: int) -> list[str]:
     found = "1 entity" if number == 1 else f"{number:,} entities"
-    how = (
-        "one with each id, without blanks around it, and of a whole number without zeros before it or behind its point"
-    )
-    return [f"{found} found ({how})"] if number else []
+    return [f"{found} found (ids that differ in blanks or zeros around them alone are one)"] if number else []
 
 
 def _describe_rows(number: int, what: str) -> list[str]:
