@@ -50,7 +50,6 @@ def test_intervals_cover(tmp_path: Path, key: Ed25519PrivateKey, privacy: dict[s
         rows = [(row, TRUTH.get(row.level or row.quantity, np.nan)) for row in found.columns.itertuples()]
         rows += [(row, TOGETHER[row.level]) for row in found.crosstabs.itertuples()]
         covered += [row.ci_low <= truth <= row.ci_high for row, truth in rows if np.isfinite([row.ci_low, truth]).all()]
-    assert len(covered) > 250
     assert 0.92 < np.mean(covered) < 0.985
 
 

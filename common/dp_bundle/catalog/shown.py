@@ -3,7 +3,7 @@
 Everything is computed from what was published, noise included, which reveals nothing that the bundle does not, and is
 kept as plain texts and numbers. Histograms and levels replaced at random have shares with intervals; other rows have
 histograms of their noisy values, and means with intervals; second moments alone have means and deviations. Correlations
-and the graph are learned by whoever learns here (`portals.learned`).
+and the graph are learned by whoever learns here (`data.learned`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.data.learned import Correlations, Network, find_reader
 from dp_bundle.data.margin_summary import NORMAL
 from dp_bundle.data.margins import Floats, response_margins
 from dp_bundle.data.rows import to_numpy
@@ -27,7 +28,6 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, SourceKindName
 from dp_bundle.portals.histograms import MOST_DRAWN, Picture, draw_margins, share_text, spell_number
-from dp_bundle.portals.learned import Correlations, Network, find_reader
 
 _LINKED, _PUBLISHED = 50, 200  # raw and published columns, up to which a graph takes seconds
 _MOST_CELLS = 2**24  # of rows that are read for a page

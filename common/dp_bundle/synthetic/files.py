@@ -25,13 +25,13 @@ from dp_bundle.base.errors import DpGraphError, EstimationError, ParameterError
 from dp_bundle.base.quoting import guard_cell, name_columns, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
+from dp_bundle.data.learned import Spread, require_reader
 from dp_bundle.data.margins import Floats, Margin, shares_of
 from dp_bundle.files.new_files import require_folder, whole_file
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
-from dp_bundle.portals.learned import Spread, require_reader
 from dp_bundle.synthetic.columns import (
     Drawn,
     Histogram,

@@ -369,6 +369,7 @@ def cli(
     penalty, folder = _parse("--alpha", alpha, positive=True), common.folder(files, "graph")
     with contextlib.ExitStack() as stack:
         bundles, needed = common.open_all(stack, files, estimator)
+        from dp_bundle.engines.engine import Processes
         from dp_learn.output.views import learn_graph  # its libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
@@ -376,7 +377,9 @@ def cli(
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), common.quiet))
 
         if estimator == "graphical-lasso":
-            wanted: Any = {"stability": stability, "alpha": penalty, "fdr": fdr, **settings}
+            if stability is not None:
+                settings |= {"stability": stability, "engine": bundles[0].engine or Processes()}
+            wanted: Any = {"alpha": penalty, "fdr": fdr, **settings}
             found = learn_graph(bundles, max_memory=max_memory, progress=show, **wanted).result(at_least)
         else:
             from dp_learn.output.estimator_results import learn_alternative

@@ -38,8 +38,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
@@ -133,12 +133,12 @@ class EdgeInference(Brief):
         np.fill_diagonal(high, 1.0)
         return low, high
 
-    def error_bars_at(self, pairs: Pairs, level: float = 0.95) -> dict[str, FloatArray]:
+    def error_bars_at(self, pairs: Pairs) -> dict[str, FloatArray]:
         """Return standard_error, ci_low, ci_high, p_value and q_value of some pairs of different columns.
 
         The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
         """
-        low, high = self._partial_intervals(level, pairs)
+        low, high = self._partial_intervals(0.95, pairs)
         p_values = self.p_values_at(pairs)
         every = self.p_values_at(np.triu_indices(len(self.columns), 1))
         first, second = np.sort(pairs, axis=0)

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
-from dp_bundle.base.quoting import name_columns, quote_name, quote_path
+from dp_bundle.base.quoting import Brief, name_columns, quote_name, quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
+from dp_bundle.base.quoting import Brief
 from dp_learn.inference.edges import EdgeInference, Pairs, shrink_weights
 from dp_learn.inference.nodes import NodeInference, node_strengths
 from dp_learn.matrices.linalg import FloatArray

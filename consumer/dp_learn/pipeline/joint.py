@@ -28,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
-from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.quoting import Brief, quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.standard_errors import at_least_model, chance_alpha, null_standard_errors, rows_without_noise

@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance, root_of

@@ -431,7 +431,7 @@ def judge_command(data: Place, bundle: Place, policy_file: Path | None, out: Pat
 @click.argument("data", type=DATA, required=False)
 @option(
     "--practice",
-    applies=[Without("data")],
+    applies=ALWAYS,
     is_flag=True,
     help="Open a made-up table, in a folder and with a ledger apart.",
 )
@@ -470,13 +470,13 @@ def desk_command(
     from dp_publish.desk.session import Asked
     from dp_publish.policy.file import policy_path
 
-    if practice:
+    if practice == (data is not None):
+        raise click.UsageError("Give DATA, which is your table, or --practice, to try the desk")
+    if data is None:
         folder = Path(tempfile.mkdtemp(prefix="dpgraph-practice-"))
         data, ledger_place = Path(shutil.copy(_PRACTICE, folder)), f"{folder}/ledger.sqlite"
         os.chdir(folder)  # where the release goes
         tell(f"all of this practice is kept in {folder}")
-    if data is None:
-        raise click.UsageError("Missing argument 'DATA': name your table, or try the desk with --practice")
     asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place, header)
     serve(asked, port=port, browse=not no_browser, tell=tell)
 

@@ -76,12 +76,13 @@ def _recur(kept: pa.Array, table: Table) -> bool:
         return False
     n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
     whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
-    look = as_they_look(kept.cast(pa.string()), table.cells.written)[0]
+    words = kept.cast(pa.string())
+    look = as_they_look(words, table.cells.written)[0]
     is_number = look in (Look.WHOLE, Look.CODE)
     if is_number and min(whole) == max(counts) > 1:
         return True
     pattern = _LONG_NUMBER if is_number else _CODE
-    codes: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), pattern)).as_py()
+    codes: float = pc.mean(pc.match_substring_regex(words, pattern)).as_py()
     return (is_number or look is Look.WORD) and codes > _SAME and _MANY < len(counts) / len(kept) < _SAME
 
 

@@ -74,10 +74,10 @@ class _Links:
             [one.partial_error[self.pairs] for one in own]
         )
 
-    def ends(self, link: int, longest: int = 60) -> str:
+    def ends(self, link: int) -> str:
         """Return the names of the ends of a link."""
         names = self.result.found.nodes
-        return " – ".join(figure_text(names[int(side[link])], longest) for side in self.pairs)
+        return " – ".join(figure_text(names[int(side[link])], 60) for side in self.pairs)
 
 
 def make_joint_page(result: JointResult, command: str) -> str:
