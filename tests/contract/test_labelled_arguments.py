@@ -35,6 +35,7 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "coupling",
     "cv",
     "difference_weights",
+    "engine",
     "fdr",
     "kind",
     "max_iter",
