@@ -156,7 +156,12 @@ def _neighbours(
 def _check_noise(
     own: _EntryNoise, sigma: float, found: Sequence[_Found], alpha: float, rng: np.random.Generator
 ) -> list[Check]:
-    """Check the noise on entries and on counts, of every entry by itself and of all together, and its signs."""
+    """Check the noise on entries and on counts, of every entry by itself and of all together, and its signs.
+
+    Where it is found in each release what columns are, only those with the usual number of them are compared.
+    """
+    sizes = [(len(each.entries), len(each.counts)) for each in found]
+    found = [each for each, size in zip(found, sizes, strict=True) if size == max(sizes, key=sizes.count)]
     entries, counts = np.array([each.entries for each in found]), [part for each in found for part in each.counts]
     faults, (worst, fault) = [], judge_noise([*np.rint(entries.T * _STEPS)], own.law, alpha / 2)
     faults += [f"the noise on entries {fault}"] if fault else []

@@ -119,6 +119,7 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     assert page.inner_text("#promise .big") != before
     go_to(page, '[data-do="ask"]')
     page.keyboard.press("Enter")
+    page.wait_for_selector('dialog [data-do="back"]:focus')  # no is the default
     asked = page.inner_text("dialog")
     assert all(f"{what}:" in asked for what in ("You promise", "Protected is", "Researchers will see"))
     assert not faults(page, keyboard=False)

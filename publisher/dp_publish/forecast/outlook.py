@@ -354,9 +354,9 @@ def _width(column: Column) -> float:
     return column.bounds[1] - column.bounds[0]
 
 
-def describe_held(row: Outlook) -> str:
-    """Return what researchers would see, in words for everybody."""
-    held, seen = row.planned.held(row.n_rows), row.shown.seen
+def describe_held(row: Outlook, held: str = "") -> str:
+    """Return what researchers would see, in words for everybody, and what the release holds if that is known."""
+    held, seen = held or row.planned.held(row.n_rows), row.shown.seen
     if row.n_columns == 1 or row.planned.depends_on_values:
         return held
     if seen is None:

@@ -38,7 +38,7 @@ from dp_publish.release.publishing import Receipt
 _SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
-GUESSING = "Let somebody know all but this, and guess which of two possibilities is true."
+GUESSING = "Somebody who knows all else is to guess which of two possibilities is true."
 _SEVERAL = " Whoever has several of them is protected less in all."
 _TENS = ("one", "ten", "a hundred", "a thousand", "ten thousand", "a hundred thousand")
 
@@ -68,9 +68,9 @@ def summarize_receipt(
         "left out": _left_out_in_words(receipt, policy),
         "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
         "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
-        "readers": describe_held(row) if row else describe_use(release, policy)[-1],
+        "readers": describe_held(row, _held(release)) if row else describe_use(release, policy)[-1],
         "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
-        + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit)} in all")
+        + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit.removeprefix('entity:'))} in all")
         + ("" if budget is None else f", of a budget of {budget:g}"),
         "for your eyes only": "; ".join(_describe_report(receipt)),
         "licence": gap or "",
@@ -176,8 +176,7 @@ def release_in_words(receipt: Receipt) -> Release:
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
     kinds, moments = {column.name: column.kind for column in release.columns}, release.second_moments
-    held = "rows" if moments is None else "covariance" if release.margins is None else "histograms"
-    said = [HELD[held], *_describe_unchanged(release)]
+    said = [_held(release), *_describe_unchanged(release)]
     row = _forecast_of(release, policy)
     if row is None:
         return said
@@ -193,6 +192,10 @@ def describe_use(release: Release, policy: Policy) -> list[str]:
         nothing = ", so that it shows nothing" * (error >= 1)
         said.append(f"forecast: {assumed}a correlation is off by about {error:.2g}{nothing}")
     return said
+
+
+def _held(release: Release) -> str:
+    return HELD[release.kind if release.margins is None else "histograms"]
 
 
 def _forecast_of(release: Release, policy: Policy) -> Outlook | None:
@@ -353,10 +356,7 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
 
 def _describe_entities(number: int) -> list[str]:
     found = "1 entity" if number == 1 else f"{number:,} entities"
-    how = (
-        "one with each id, without blanks around it, and of a whole number without zeros before it or behind its point"
-    )
-    return [f"{found} found ({how})"] if number else []
+    return [f"{found} found (ids that differ in blanks or zeros around them alone are one)"] if number else []
 
 
 def _describe_rows(number: int, what: str) -> list[str]:

@@ -22,7 +22,9 @@ from dp_audit.judging import (
     low_bits_p_value,
     n_repeats,
 )
+from dp_audit.moments import _NOISES, _check_noise, _Found
 from dp_bundle.manifest.columns import Column, Noise
+from dp_bundle.manifest.matrix_noise import RoundedGaussian
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import parts
@@ -92,6 +94,13 @@ def test_repeats_and_correlations_are_seen_at_any_distance() -> None:
 
 
 @pytest.mark.slow
+def test_releases_that_found_other_columns_are_left_out_of_the_check() -> None:
+    """A rare level may be found in some releases of a table and not in others, which then have fewer entries."""
+    rng = np.random.default_rng(4)
+    found = [_Found(rng.normal(size=9 if release % 5 else 5), [], 0.0) for release in range(200)]
+    assert all(check.passed for check in _check_noise(_NOISES[RoundedGaussian], 1.0, found, 1e-4, rng))
+
+
 def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
     """The command shows the stated mu, the bound and six checks, as text and as JSON, and leaves the ledger empty."""
     shown = command("dp-publish", "audit", people, "--canaries", 20_000, "--unit", "cell", "--mu", 2)
