@@ -264,18 +264,19 @@ def find_bundles(folder: Path, beside: Path | None = None) -> list[Path]:
     beside : Path, optional
         A folder in it that is not looked into.
     """
-    if _is_bundle(folder):
+    if is_bundle(folder):
         return [folder]
     found = []
     for place, folders, files in os.walk(folder):
         inner = [Path(place, name) for name in folders]
         if beside is not None:
             inner = [path for path in inner if path.resolve() != beside.resolve()]
-        found += [path for path in inner if _is_bundle(path)]
-        folders[:] = sorted(path.name for path in inner if not _is_bundle(path))
+        found += [path for path in inner if is_bundle(path)]
+        folders[:] = sorted(path.name for path in inner if not is_bundle(path))
         found += [path for name in files if name.endswith(".tar") and (path := Path(place, name)).is_file()]
     return sorted(found)
 
 
-def _is_bundle(folder: Path) -> bool:
+def is_bundle(folder: Path) -> bool:
+    """Return whether a folder holds a manifest, and so belongs to its signer."""
     return os.path.lexists(folder / MANIFEST_NAME)

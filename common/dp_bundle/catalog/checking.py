@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from dp_bundle.bundle.writing import sha256_of
 
 _ATOM, _MAP = "{http://www.w3.org/2005/Atom}", "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)  # a scheme, whatever follows it
 _OF_AN_ENTRY = ("id", "title", "updated", "author", "link", "summary")  # RFC 4287, 4.1.2
 _OF_A_DATASET = ("@id", "dct:title", "dct:description")  # mandatory in DCAT-AP 3
 
@@ -61,7 +63,7 @@ def _broken_links(site: Path, address: str) -> Iterator[str]:
     _read.cache_clear()
     for page in sorted(site.rglob("*.html")):
         for link in _read(page).links:
-            path, place = urldefrag(link)
+            path, _, place = link.partition("#")
             target = page if not path else _file_of(path, page.parent, site, address)
             if target is None:
                 continue
@@ -75,7 +77,7 @@ def _file_of(link: str, folder: Path, site: Path, address: str) -> Path | None:
     """Return the file that a link of a site leads to; None for one to elsewhere."""
     if address and link.startswith(address):
         target = site / unquote(link.removeprefix(address))
-    elif urlsplit(link).scheme:
+    elif _ELSEWHERE.match(link):
         return None
     else:
         target = folder / unquote(link)

@@ -35,7 +35,7 @@ from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.pages import ASSETS, Listed, Refused, list_page, release_page, withdrawn_page
 from dp_bundle.catalog.shown import Facts, show_data
 from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements
+from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements, told_of
 from dp_bundle.data.learned import find_reader_package
 from dp_bundle.describe.sentences import describe_gaps, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
@@ -180,10 +180,11 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
 
     # 2. Bundles that cannot be trusted are told apart.
     names = {trusted.key.fingerprint: trusted.name for trusted in entries.values()}
-    withdrawn = find_withdrawals(folder)
-    gone = {each.manifest_sha256 for each in withdrawn}
+    notes = find_withdrawals(folder)
+    gone = {each.manifest_sha256 for each in notes}
     surveyed = [facts for facts in kept.values() if facts.get("manifest_sha256") not in gone]
     offered, refused = _choose(surveyed, paths, folder, store, any_signer=settings.any_signer)
+    withdrawn = told_of(notes, offered)
     _tell_apart(offered, names)
 
     # 3. Signatures beside a bundle are offered with it; others are not.

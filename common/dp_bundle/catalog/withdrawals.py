@@ -20,8 +20,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import quote_path
+from dp_bundle.bundle.reading import is_bundle
 
 SUFFIX = ".withdrawn.json"
+LONGEST = 2_000  # characters of a reason
 _STATUS = "http://publications.europa.eu/resource/authority/dataset-status/WITHDRAWN"
 
 
@@ -41,7 +43,7 @@ class Withdrawal(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     when: AwareDatetime
-    why: str = Field(min_length=1, max_length=2_000)
+    why: str = Field(min_length=1, max_length=LONGEST)
     title: str
     name: str
     number: int
@@ -81,11 +83,12 @@ class Withdrawal(BaseModel):
 
 def note_path(bundle: Path) -> Path:
     """Return where the note about a bundle is, a tar or a folder."""
-    return bundle.with_name(f"{bundle.name}{SUFFIX}")
+    named = bundle if bundle.name.strip(".") else bundle.resolve()
+    return named.with_name(f"{named.name}{SUFFIX}")
 
 
 def find_withdrawals(folder: Path) -> list[Withdrawal]:
-    """Return the notes in a folder and in folders within it, the latest first.
+    """Return the notes in a folder and in folders within it, the latest first; bundles in folders hold none.
 
     Raises
     ------
@@ -94,6 +97,8 @@ def find_withdrawals(folder: Path) -> list[Withdrawal]:
     """
     found = []
     for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        if any(is_bundle(folder / each) for each in path.relative_to(folder).parents):
+            continue
         try:
             found.append(Withdrawal.model_validate_json(path.read_bytes()))
         except (OSError, ValidationError) as error:
@@ -101,6 +106,16 @@ def find_withdrawals(folder: Path) -> list[Withdrawal]:
                 f"{quote_path(path)} is no note of dp-bundle withdraw: write it again, or remove it"
             ) from error
     return sorted(found, key=lambda each: (each.when, each.place), reverse=True)
+
+
+def told_of(notes: Sequence[Withdrawal], offered: Sequence[dict[str, Any]]) -> list[Withdrawal]:
+    """Return the latest note for each page, but for those of releases that are offered, whose number others claimed."""
+    taken = {f"{facts['folder']}/{facts['page']}" for facts in offered}
+    told: dict[str, Withdrawal] = {}
+    for each in notes:
+        if each.place not in taken:
+            told.setdefault(each.place, each)
+    return [*told.values()]
 
 
 def replacements(withdrawn: Sequence[Withdrawal], newest: Sequence[dict[str, Any]]) -> dict[str, str]:

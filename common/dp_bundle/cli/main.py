@@ -173,9 +173,10 @@ def withdraw(file: Path, why: str, as_json: bool, quiet: bool) -> None:
       dp-bundle withdraw bundles/wine.bundle.tar --why "The column ash was in the wrong unit."
     """
     from dp_bundle.catalog.making import withdraw as write_note
+    from dp_bundle.catalog.withdrawals import LONGEST
 
-    if not why.strip():
-        raise ParameterError("--why", "a sentence that says why", why)
+    if not 0 < len(why.strip()) <= LONGEST:
+        raise ParameterError("--why", f"a sentence that says why, of at most {LONGEST:,} characters")
     note_file = write_note(file, why.strip())
     text = f"wrote {quote_path(note_file)}: sites that dp-bundle catalog makes from now on no longer offer it"
     answer(text, {"note": str(note_file)}, as_json=as_json, quiet=quiet)

@@ -384,7 +384,7 @@ def _completed(section: ColumnPolicy, policy: Policy, declared: ColumnPolicy) ->
         return section.model_copy(update=changed)
     if section.kind == "category":
         changed["mechanism"] = "randomized-response"
-    elif section.holds.stored_as is not None:
+    elif section.kind == "ordered" or section.holds.stored_as is not None:
         changed["missing"] = "indicator"
     else:
         changed |= {"kind": "continuous", "missing": "midpoint"}

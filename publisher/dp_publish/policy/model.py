@@ -30,7 +30,7 @@ from dp_publish.policy.choices import OF_MOMENTS, STRENGTHS, Mechanism, ReleaseK
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
-_MAX_LEVEL = 200  # characters
+MAX_LEVEL = 200  # characters
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
@@ -217,7 +217,7 @@ class Privacy(_Model):
         return f"entity:{self.unit.entity}" if isinstance(self.unit, EntityUnit) else self.unit
 
 
-Level = Annotated[str, Field(min_length=1, max_length=_MAX_LEVEL), AfterValidator(require_one_line), Strict()]
+Level = Annotated[str, Field(min_length=1, max_length=MAX_LEVEL), AfterValidator(require_one_line), Strict()]
 Levels = Annotated[tuple[Annotated[Level, BeforeValidator(_as_word)], ...], Field(min_length=2)]
 
 

@@ -17,7 +17,7 @@ from dp_bundle.manifest.sources import MAX_LEVELS
 from dp_publish.data.kinds import OF_TEXT, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier
-from dp_publish.policy.model import Policy, Sought
+from dp_publish.policy.model import MAX_LEVEL, Policy, Sought
 
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 IDENTIFIER = "by its name an identifier"
@@ -76,11 +76,16 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
 
 
 def ordered_levels(table: Table, name: str) -> tuple[str, ...]:
-    """Return the levels of a column of words to which a code book gives an order, the lowest first; else none."""
+    """Return the levels of a column of words to which a code book gives an order, the lowest first; else none.
+
+    Levels that a policy could not list are none.
+    """
     book = table.described.get(name)
     if book is None or not book.has_order or table.types[name] is not ColumnType.TEXT:
         return ()
-    return book.levels if len(book.levels) <= MAX_LEVELS else ()
+    levels = book.levels
+    fit = len({*levels}) == len(levels) <= MAX_LEVELS and all(len(level) <= MAX_LEVEL for level in levels)
+    return levels if fit else ()
 
 
 def require_printable(name: str) -> None:

@@ -18,15 +18,21 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from scipy.stats import norm
 from tests.unit.common.trust.test_succession import KEYS, PRIVATE, rotation
 
-from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.bundle.packing import unpack_bundle
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.catalog import shown
 from dp_bundle.catalog.checking import check_site
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog, withdraw
 from dp_bundle.catalog.site import serve_site
+from dp_bundle.cli.main import withdraw as withdraw_command
 from dp_bundle.files.new_files import locked_folder
-from dp_bundle.trust.judging import Revocation, sign_statement
+from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_bundle.trust.store import TrustStore, accept_statement
@@ -54,7 +60,7 @@ def release(path: Path, name: str, **given: Any) -> None:
     """Publish a table of one column."""
     table = pd.DataFrame({"height": np.random.default_rng(3).normal(170, 10, 100)})
     document = {
-        "dataset": {"name": name, "title": TITLE},
+        "dataset": {"name": name, "title": TITLE, "url": "https://[no-address-to-python#"},
         "privacy": {"mu": 2.0},
         "columns": {"height": {"bounds": [120, 220]}},
     }
@@ -171,6 +177,52 @@ def test_a_withdrawn_release_leaves_a_page_that_says_why(bundles: Path, tmp_path
     assert "Withdrawn: Heights" in (site / "feed.xml").read_text()
     gone = [each for each in json.loads((site / "catalog.jsonld").read_text())["dcat:dataset"] if "adms:status" in each]
     assert [each["dct:isReplacedBy"]["@id"].rpartition("/")[2] for each in gone] == ["release-2.html"]
+
+
+def test_a_note_speaks_for_one_release_once_and_only_beside_a_bundle(
+    bundles: Path, tmp_path: Path, store: TrustStore, published: Path
+) -> None:
+    """A copy's note tells nothing twice, a folder's signer withdraws nothing, and what is offered keeps its page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPGRAPH_HOME", str(published / "home"))
+        release(bundles / "again.tar", "other", key=load_key(), ledger=Ledger(tmp_path / "ledger"))
+    shutil.copy(bundles / "deep" / "one.tar", bundles)
+    for name in ("one.tar", "deep/one.tar", "other.tar", "two.tar"):
+        note = withdraw(bundles / name, "wrong unit", store)
+    (bundles / "folder").mkdir()
+    (bundles / "folder" / MANIFEST_NAME).touch()
+    note.rename(bundles / "folder" / note.name)
+    (bundles / "folder" / "x.withdrawn.json").write_text("nonsense")
+
+    site = tmp_path / "site"
+    summary = make_catalog(bundles, site, SiteSettings(address=ADDRESS), store)
+    assert (summary.offered, summary.withdrawn) == (2, 1)
+    assert check_site(site, ADDRESS) == []
+    assert (site / "feed.xml").read_text().count("Withdrawn: ") == 1
+    assert "heights-2.bundle.tar" in next(site.glob("datasets/heights*/release-2.html")).read_text()
+    assert "other-1.bundle.tar" in next(site.glob("datasets/other*/release-1.html")).read_text()
+
+
+def test_a_note_is_beside_the_folder_that_a_command_is_in(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a reason that is longer than a note holds is refused in a sentence."""
+    with open_bundle(published / "one.tar", UnsafeTrustAnyone()) as bundle:
+        unpack_bundle(bundle, tmp_path / "one")
+    monkeypatch.chdir(tmp_path / "one")
+    refused = CliRunner().invoke(withdraw_command, [".", "--why", "x" * 2001])
+    assert isinstance(refused.exception, ParameterError)
+    assert CliRunner().invoke(withdraw_command, [".", "--why", "x"]).exit_code == 0
+    assert (tmp_path / "one.withdrawn.json").exists()
+
+
+def test_a_page_of_more_rows_than_it_reads_says_so(
+    bundles: Path, tmp_path: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has all the rest."""
+    monkeypatch.setattr(shown, "_MOST_CELLS", 10)
+    make_catalog(bundles, tmp_path / "site", store=store)
+    assert "does not read so many rows" in next((tmp_path / "site").rglob("release-1.html")).read_text()
 
 
 def test_a_check_names_what_is_wrong_with_a_site(bundles: Path, tmp_path: Path, store: TrustStore) -> None:

@@ -91,23 +91,29 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
     assert found.excepted_delta(1) <= guarantee.excepted_delta == 2.0**-40
 
 
-def test_levels_that_a_code_book_puts_in_an_order_are_one_column(tmp_path: Path) -> None:
-    """They are public, whether or not they occur; a code without a label is a gap, and stops nothing."""
+@pytest.mark.parametrize("release", ["covariance", "rows"])
+def test_levels_that_a_code_book_puts_in_an_order_are_one_column(release: str, tmp_path: Path) -> None:
+    """They are public, whether or not they occur; a code without a label is a gap, and stops nothing.
+
+    Neither do labels that are no levels of a policy, as two of them are the same.
+    """
     rng = np.random.default_rng(4)
     answers = pd.DataFrame(
-        {"mood": rng.choice([1.0, 2, 4, 9], 6000, p=[0.2, 0.3, 0.4, 0.1]), "age": rng.normal(size=6000)}
+        {name: rng.choice(list("abcx"), 6000, p=[0.2, 0.3, 0.4, 0.1]) for name in ("mood", "odd")}
+        | {"age": rng.normal(size=6000)}
     )
-    labels = {"mood": {1: "bad", 2: "fair", 3: "good", 4: "great"}}
-    measures = {"mood": "ordinal"}
+    labels = {"mood": {"a": "bad", "b": "fair", "bb": "good", "c": "great"}, "odd": {"a": "x", "b": "x", "c": "x (a)"}}
+    measures = dict.fromkeys(labels, "ordinal")
     pyreadstat.write_sav(answers, tmp_path / "t.sav", variable_value_labels=labels, variable_measure=measures)
-    done = publish(
-        tmp_path / "t.sav", open_policy(mu=2.0), out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger")
-    )
-    (mood,) = done.release.sources
+    policy = open_policy(mu=4.0, release=release).model_copy(update={"find": True})
+    done = publish(tmp_path / "t.sav", policy, out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger"))
+    mood = done.release.sources[0]
     assert (mood.kind, mood.levels, len(mood.columns)) == ("ordered", ("bad", "fair", "good", "great"), 2)
-    with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
-        counts = bundle.margins()[0].counts
-    np.testing.assert_allclose(counts / 6000, [0.2, 0.3, 0.0, 0.4, 0.1], atol=0.02)
+    assert done.release.columns[0].bounds == (0.0, 3.0)
+    if release == "covariance":
+        with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
+            counts = bundle.margins()[0].counts
+        np.testing.assert_allclose(counts / 6000, [0.2, 0.3, 0.0, 0.4, 0.1], atol=0.02)
 
 
 @pytest.mark.parametrize(
