@@ -2,8 +2,9 @@
 
     python .ci/entered.py
 
-A module counts if one of its functions runs; what is only imported does not. More than `MOST` is an error. The noise
-is the same each time, as some releases lead the learner through solvers that others do not need.
+A module counts if one of its functions runs; what is only imported does not. More than `MOST` is an error. What pages
+show is asked of the reader's package, whose modules count where that is the command. The noise is the same each time,
+as some releases lead the learner through solvers that others do not need.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from typing import Any
 
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 MOST = {  # modules, of a release of each kind
-    "rows": {"publish": 87, "learn": 88, "catalog": 42},
-    "covariance": {"publish": 102, "learn": 92, "catalog": 84},
+    "rows": {"publish": 95, "learn": 88, "catalog": 46},
+    "covariance": {"publish": 111, "learn": 92, "catalog": 49},
 }
 
 
@@ -46,7 +47,8 @@ def entered(package: str, *words: str) -> set[tuple[str, str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    ours = tuple(f"{Path(import_module(name).__file__ or '').parent}{os.sep}" for name in PACKAGES)
+    packages = [name for name in PACKAGES if name != "dp_learn" or name == package]
+    ours = tuple(f"{Path(import_module(name).__file__ or '').parent}{os.sep}" for name in packages)
     return {(file, function) for file, function in found if file.startswith(ours) and file.endswith(".py")}
 
 

@@ -9,7 +9,7 @@ import click
 
 from dp_bundle.cli.main import cli as dp_bundle
 from dp_learn.cli.main import cli as dp_learn
-from dp_learn.cli.main import compare, joint
+from dp_learn.cli.main import compare, describe, joint
 from dp_publish.cli.main import cli as dp_publish
 
 PAGE = Path(__file__).with_name("commands.md")
@@ -56,6 +56,7 @@ def page() -> str:
         "dp-publish": dp_publish,
         "dp-learn": dp_learn,
         "dp-learn compare": compare,
+        "dp-learn describe": describe,
         "dp-learn joint": joint,
         "dp-bundle": dp_bundle,
     }

@@ -102,14 +102,15 @@ def main() -> None:
     print(
         f"2. dp-publish people.csv: {columns} columns, as words become several; every row protected at mu = {mu:.3g},"
     )
-    print(f"   where the guess which of two a row is, is right in at most {math.ceil(1000 * norm.cdf(mu / 2)) / 10} %")
+    right = math.ceil(1000 * norm.cdf(mu / 2)) / 10
+    print(f"   of two candidates for a row, a guess picks the right one in at most {right} % of cases")
     run("dp-bundle", "verify", "people.bundle.tar")
     learned = run("dp-learn", "people.bundle.tar")
     print(f"3. dp-learn people.bundle.tar: {learned['n_edges']} links; the strongest of numbers, and in the table:")
     print(*compare_links(people), sep="\n")
 
     run("dp-bundle", "synthesize", "people.bundle.tar", "--out", "people.synthetic.csv")
-    print("4. dp-bundle synthesize: as many rows of nobody, in demo/people.synthetic.csv")
+    print("4. dp-bundle synthesize: as many synthetic rows, of nobody, in demo/people.synthetic.csv")
     run("dp-bundle", "catalog", ".", "--out", "portal")
     page = ROOT / "portal" / "index.html"
     print(f"5. dp-bundle catalog: a portal, at {page}; graph and tables are in {ROOT}/people.graph/")

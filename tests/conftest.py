@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import settings
 from tests.s3 import FaultyProxy, S3Server
 
 from dp_bundle.cli.console import run
@@ -22,19 +23,22 @@ from dp_bundle.cli.main import cli as dp_bundle
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_learn.cli.main import cli as dp_learn
-from dp_learn.cli.main import compare, joint
+from dp_learn.cli.main import compare, describe, joint
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.main import cli as dp_publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms
+settings.register_profile("busy", deadline=None)  # a machine may have other work
+settings.load_profile("busy")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]  # a command, by its name and arguments
 COMMANDS = {
     "dp-bundle": dp_bundle,
     "dp-learn": dp_learn,
     "dp-learn compare": compare,
+    "dp-learn describe": describe,
     "dp-learn joint": joint,
     "dp-publish": dp_publish,
 }

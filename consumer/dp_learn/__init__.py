@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from dp_learn.glasso.problem import Solution, Status
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference
-    from dp_learn.output.views import Comparison, Joint, Learned, compare_networks, learn_graph, learn_joint
+    from dp_learn.output.description import Description
+    from dp_learn.output.views import Comparison, Joint, Learned, compare_networks, describe, learn_graph, learn_joint
 else:
     __getattr__, __dir__ = import_on_demand(__name__)
 
@@ -30,6 +31,7 @@ __all__ = [
     "DebiasedRidgeRegression",
     "DebiasedSCIO",
     "DebiasedThresholdedCovariance",
+    "Description",
     "EdgeInference",
     "Joint",
     "JointSolution",
@@ -39,6 +41,7 @@ __all__ = [
     "Status",
     "compare_networks",
     "debias_covariance",
+    "describe",
     "estimate_moments",
     "graphical_lasso",
     "joint_graphical_lasso",

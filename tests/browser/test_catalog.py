@@ -13,11 +13,15 @@ from tests.browser.judging import LOOKS, faults
 from tests.browser.opening import Opened
 from tests.browser.printing import print_page
 
+from dp_bundle import open_bundle
 from dp_bundle.catalog.making import SiteSettings, make_catalog
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, load_key, publish
 from dp_publish.cli.messages.release import write_page
+from dp_publish.forecast.page.judging import make_page
+from dp_publish.policy.columns import prepare
 from dp_publish.sampling.keystream import insecure_keystream
 
 pytestmark = pytest.mark.browser
@@ -36,6 +40,9 @@ RELEASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("chinese.tar", CHINESE, {"unit": "cell", "mu": 0.5}),
     ("scores.tar", {"name": "scores", "title": "Normal scores"}, {"scale": "scores", "mu": 3.0}),
 ]
+
+
+PAGES = ["index", "clinic", "haifa", "scores", "moments.html", "clinic-2.judged.html", "scores.judged.html"]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +65,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.parent.mkdir(exist_ok=True)
             receipt = publish(table, policy, out=path, key=load_key(), keystream=insecure_keystream(7))
             write_page(receipt, policy)
+            with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+                judged = make_page(bundle, prepare(table, policy))
+            path.with_suffix(".judged.html").write_text(judged)
         content = bytearray((folder / "bundles" / "clinic-2.tar").read_bytes())
         content[len(content) // 2] ^= 1
         (folder / "bundles" / "tampered.tar").write_bytes(content)
@@ -80,7 +90,9 @@ def titles(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=["desk", "phone"])
-@pytest.mark.parametrize("name", ["index", "clinic", "haifa", "scores", "moments.html"])
+@pytest.mark.parametrize(
+    "name", ["index", "clinic", "haifa", "scores", "moments.html", "clinic-2.judged.html", "scores.judged.html"]
+)
 def test_every_page_is_sound(
     site: Path, name: str, look: dict[str, Any], open_silent: Callable[..., Opened], take_picture: Callable[..., None]
 ) -> None:

@@ -35,12 +35,11 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "coupling",
     "cv",
     "difference_weights",
-    "error_bars",
     "fdr",
     "kind",
     "max_iter",
     "max_memory",
-    "measures",
+    "options",
     "order",
     "penalize_diagonal",
     "period_weights",
@@ -52,15 +51,25 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "rule",
     "scale",
     "select",
-    "settings",
     "soft",
     "solver",
+    "stability",
     "start",
     "strength",
     "target",
     "tol",
 }
-RESULTS = {"Comparison", "EdgeInference", "Joint", "JointSolution", "Learned", "Moments", "Solution", "Status"}
+RESULTS = {
+    "Comparison",
+    "Description",
+    "EdgeInference",
+    "Joint",
+    "JointSolution",
+    "Learned",
+    "Moments",
+    "Solution",
+    "Status",
+}
 
 
 def make_rows() -> pd.DataFrame:

@@ -188,22 +188,19 @@ def test_what_applies_to_an_estimator_makes_a_difference(
 
 REFUSED = {  # by every condition of an option on another one: words that break it
     "dp-learn --scheduler, engine": ["chain.bundle.tar", "--scheduler", "tls://127.0.0.1:1"],
-    "dp-learn compare --scheduler, engine": [
-        "chain.bundle.tar",
-        "chain.bundle.tar",
-        "--scheduler",
-        "tls://127.0.0.1:1",
-    ],
-    "dp-learn joint --scheduler, engine": [
-        "chain.bundle.tar",
-        "chain.bundle.tar",
-        "--scheduler",
-        "tls://127.0.0.1:1",
-    ],
+    **{
+        f"dp-learn {name} --scheduler, engine": [*["chain.bundle.tar"] * 2, "--scheduler", "tls://127.0.0.1:1"]
+        for name in ("compare", "joint")
+    },
     "dp-learn --select, alpha": ["chain.bundle.tar", "--select", "cv", "--alpha", "0.1"],
     "dp-learn --refit, fdr": ["chain.bundle.tar", "--no-refit", "--fdr", "0.05"],
     "dp-publish publish --scheduler, engine": ["table.parquet", "--scheduler", "tls://127.0.0.1:1"],
     "dp-publish publish --staging, engine": ["table.parquet", "--staging", "stage"],
+    **{
+        f"dp-publish {name} --max-rows, unit": ["table.parquet", "--max-rows", "2"]
+        for name in ("publish", "plan", "audit")
+    },
+    "dp-publish publish --new-account, account": ["table.parquet", "--new-account", "--account", "a"],
     "dp-publish plan --ledger, report": ["table.parquet", "--ledger", "office/"],
     "dp-bundle trust --name, remove": ["publisher.pub", "--name", "Office", "--remove"],
     "dp-bundle trust --until, remove": ["publisher.pub", "--until", "2099-01-01", "--remove"],

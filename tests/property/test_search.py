@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
@@ -58,7 +58,6 @@ def test_cost_is_that_of_the_worst_pair_of_outcomes(mu: float, p: float) -> None
     assert special.ndtri(p) - special.ndtri(other) <= mechanism.cost * (1 + 1e-6)
 
 
-@settings(deadline=None)
 @given(
     VALUES,
     st.integers(0, 39),

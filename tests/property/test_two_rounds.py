@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -45,7 +45,6 @@ def _scaling(frame: RoundMap, steps: NDArray[np.int64], chosen: int) -> Any:
     return scaling_around(frame.centers, frame.half_widths, int(steps[chosen]), 0.05)
 
 
-@settings(deadline=None)
 @given(SEEDS, SIZES, TAILS)
 @pytest.mark.slow
 def test_rows_lie_in_the_ball(seed: int, p: int, tails: float) -> None:
@@ -64,7 +63,6 @@ def test_rows_lie_in_the_ball(seed: int, p: int, tails: float) -> None:
             assert 0 <= total <= most
 
 
-@settings(deadline=None)
 @given(SEEDS, SIZES, TAILS, st.integers(1, 40))
 def test_replaced_row_moves_sums_by_no_more_than_the_sensitivity(seed: int, p: int, tails: float, n: int) -> None:
     """At every radius sums move by at most sqrt(2) (R^2 + c^2), counts by 1, and lengths by that of the radius."""
@@ -85,7 +83,6 @@ def test_replaced_row_moves_sums_by_no_more_than_the_sensitivity(seed: int, p: i
         assert abs(total - other_total) <= most
 
 
-@settings(deadline=None)
 @given(SEEDS, SIZES, TAILS, st.integers(0, 60))
 def test_sums_are_those_of_the_rows_one_by_one(seed: int, p: int, tails: float, n: int) -> None:
     """At every radius the sums are those of rows inside as they are, and outside shortened, in plain integers."""
@@ -109,7 +106,6 @@ def test_sums_are_those_of_the_rows_one_by_one(seed: int, p: int, tails: float, 
         assert sums.counts_outside()[chosen] == outside
 
 
-@settings(deadline=None)
 @given(SEEDS, SIZES, TAILS, st.integers(0, 89))
 def test_row_is_placed_whatever_is_around_it(seed: int, p: int, tails: float, start: int) -> None:
     """Every bit of a placed row is the same alone, at another place in a batch, and among other rows."""

@@ -50,10 +50,9 @@ def _of_page(page: str, release: int) -> Iterator[tuple[int, Claim]]:
 def claims_of_label(page: str) -> Iterator[Claim]:
     """Yield the claims of the privacy label on a page."""
     yield from (Claim("right", number(right) / 100, "own", "page, dots") for right in _DRAWN.findall(page))
-    starts = ('<dl class="answers">', '<div class="label">')
-    label = " ".join(page[page.index(start) :].partition("</dl>")[0] for start in starts)
+    answers, label = (page[page.index(f'class="{name}">') :].partition("</dl>")[0] for name in ("answers", "label"))
     label = shown(re.sub(r'(?s)<span class="code">.*?</span>|<h3>.*?</h3>', " ", label))
-    for right, in_all in _LEAD.findall(label):
+    for right, in_all in _LEAD.findall(label + shown(answers)):
         yield Claim("right", number(right) / 100, "own", "page, lead")
         if in_all:
             yield Claim("right", number(in_all) / 100, "all", "page, lead")

@@ -8,7 +8,7 @@ from dp_learn.covariance.estimate import ReleasedCovariance, keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource
 from dp_learn.covariance.two_rounds import OneRound
-from dp_learn.inference.edges import infer_coefficients, infer_discriminant
+from dp_learn.inference.edges import infer_coefficients, infer_discriminant, infer_r_squared
 from dp_learn.pipeline.fit import _lay_out
 from dp_learn.pipeline.nodes import tabulate_loadings
 from dp_learn.pipeline.settings import Settings
@@ -30,8 +30,8 @@ def released(clean: Sample, rng: np.random.Generator, last: float = 6.0) -> Samp
 @pytest.mark.parametrize("n_rows", [1000, 10_000])
 @pytest.mark.parametrize("kind", ["rows", "moments"])
 def test_intervals_of_coefficients_hold(kind: str, n_rows: int) -> None:
-    """They hold in 93 to 97 %, of numbers and of levels, and not if they leave out the noise."""
-    scores, without = list[np.ndarray](), list[np.ndarray]()
+    """They hold in 93 to 97 %, of numbers, of levels and of R^2, and not if they leave out the noise."""
+    scores, without, explained = list[np.ndarray](), list[np.ndarray](), list[bool]()
     for seed in range(500):
         rng = np.random.default_rng([n_rows, seed])
         x = rng.normal(size=(n_rows, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
@@ -41,12 +41,16 @@ def test_intervals_of_coefficients_hold(kind: str, n_rows: int) -> None:
         clean = mixed_sample(table, 0.0)
         sample = mixed_sample(table, 0.3, seed) if kind == "rows" else released(clean, rng)
         of_rows, pooled = (keep_columns(each.pooled, KEPT) for each in (clean, sample))
-        found = infer_coefficients(pooled, 5, lambda forms, s=sample, p=pooled: s.row_errors(p, KEPT, forms))
+        given = pooled, 5, lambda forms, s=sample, p=pooled: s.row_errors(p, KEPT, forms)
+        found = infer_coefficients(*given)
         exact = infer_coefficients(of_rows, 5, lambda forms, s=clean, p=of_rows: s.row_errors(p, KEPT, forms))
         if found is not None:
             scores.append((found[0] - TRUE) / found[1])
             without.append((found[0] - TRUE) / exact[1])
+            low, high = infer_r_squared(*given, found[0])
+            explained.append(low < 1.01 / 2.01 < high)  # the variance of the sum is 1.01
     assert len(scores) > 450
+    assert 0.93 < np.mean(explained) < 0.97
     for own in (np.s_[:, :2], np.s_[:, 2:]):
         assert 0.93 < np.mean(np.abs(np.array(scores)[own]) < 1.96) < 0.97
     assert np.mean(np.abs(without) < 1.96) < 0.93

@@ -12,30 +12,12 @@ from reproduction.data_sets import cell_signalling, chickenpox, soil
 from reproduction.guo.guarantees import figures_of
 from reproduction.pages import write_pages
 from reproduction.pieces import all_pieces
-from reproduction.results import load, summarize
+from reproduction.results import load
 from reproduction.rules import rank, read_rows
-from reproduction.simulation import chain_precision, gaussian_rows, noise_deviation, random_precision
+from reproduction.simulation import chain_precision, gaussian_rows, noise_deviation
 from reproduction.wang18.stopped import CHOSEN, PRINTED, SIZES, nearest, one_iteration
 
 STORED = Path(__file__).parents[2] / "docs" / "reproduction"
-RECORDS = [
-    {"n": 50, "snr_db": "none", "auc": 0.8, "edges": 4},
-    {"n": 50, "snr_db": "none", "auc": 0.9, "edges": 6},
-    {"n": 50, "snr_db": "20", "auc": 0.7, "edges": float("nan")},
-]
-
-
-def test_repetitions_are_summed_up() -> None:
-    """A cell's mean and standard deviation are those of its repetitions, and what is missing is left out."""
-    cells = summarize(RECORDS, ("n", "snr_db")).set_index(["snr_db", "measure"])
-
-    assert cells.loc[("none", "auc"), "mean"] == pytest.approx(0.85)
-    assert cells.loc[("none", "auc"), "sd"] == pytest.approx(0.1 / 2**0.5)
-    assert cells.loc[("none", "edges"), "repetitions"] == 2
-    assert ("20", "edges") not in cells.index
-
-    alike = summarize([{"n": 1, "auc": 0.1 + 0.2}, {"n": 1, "auc": 0.3}], ("n",))
-    assert alike["sd"].item() == 0.0  # the arithmetic's own spread is none
 
 
 @pytest.mark.slow
@@ -64,16 +46,6 @@ def test_the_error_drop_is_that_of_the_default_solver() -> None:
     assert found.alpha == chosen.solution.alpha
     np.testing.assert_allclose(found.precision, chosen.precision, atol=1e-5)
     assert found.edges.any()
-
-
-@pytest.mark.parametrize(("of", "n_zeros"), [("entries", 0.9 * 400**2), ("pairs", 0.9 * 400 * 399)])
-def test_random_precision_has_the_share_of_zeros(of: str, n_zeros: float) -> None:
-    """Zeros are as many as the share says, of all entries or of the pairs; each row's sum is on the diagonal."""
-    theta = random_precision(400, 0.9, np.random.default_rng(1), of)
-
-    assert np.count_nonzero(theta == 0.0) == pytest.approx(n_zeros, rel=0.005)
-    np.testing.assert_allclose(theta.sum(axis=1), 2.0 * theta.diagonal())
-    assert np.linalg.eigvalsh(theta)[0] > 0.0
 
 
 def test_printed_laplace_cells_are_one_iteration() -> None:

@@ -5,14 +5,20 @@ could begin a line of its own that looks like one of ours, an escape sequence co
 of the writing direction could reverse it.
 
 Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less, and sizes.
+Our own objects in one line, however large their arrays are.
 """
 
 import math
 import os
 import re
+import reprlib
 from collections.abc import Sequence
+from dataclasses import fields
 from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
 
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
 _PLAIN_PATH = re.compile(r"[\w./@+=~:%-]+")
 _LONGEST_IN_SENTENCE = 60
@@ -141,3 +147,28 @@ def percent_at_least(share: float) -> str:
 
 def _plain(value: float, step: float) -> str:
     return f"{value:.{max(0, -math.floor(math.log10(step) + 0.5))}f}"
+
+
+class Brief:
+    """A dataclass with a repr of one line: arrays by their shapes, and everything else cut short.
+
+    A subclass has this repr although `dataclass` would give it another one.
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Give a class the short repr, unless it has its own."""
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Brief.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """Return the class, and its fields in short."""
+        own: Any = self
+        shown = (f"{each.name}={_in_short(getattr(self, each.name))}" for each in fields(own))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _in_short(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"<{type(value).__name__} of shape {shape}>"
+    return f"<{type(value).__name__}>" if isinstance(value, Brief) else " ".join(_SHORT.repr(value).split())

@@ -32,6 +32,7 @@ from dp_bundle.describe.sentences import (
 )
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
@@ -105,8 +106,12 @@ def _under(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _signers_words(release: Release) -> list[tuple[str, str]]:
-    """Return what the signer says of the dataset, each text as a quotation, and other values as JSON."""
-    said = {"licence" if name == "license" else name: value for name, value in release.dataset if name != "name"}
+    """Return what the signer says of the dataset, each text as a quotation, and other values as JSON.
+
+    Lists of columns that synthetic rows alone go by are left out.
+    """
+    passed = {"name", WHOLE, POSITIVE}
+    said = {"licence" if name == "license" else name: each for name, each in release.dataset if name not in passed}
     texts = {
         label: each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for label, each in said.items()
     }

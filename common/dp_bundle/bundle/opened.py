@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from dp_bundle.data.learned import Correlations
     from dp_bundle.data.margins import Margin
     from dp_bundle.data.rows import RowGroup
 
@@ -284,6 +285,27 @@ class Bundle:
             raise BundleFormatError("this release has no histograms")
         with self.open(MARGINS_NAME) as file:
             return read_margins(file, self.release)
+
+    def correlations(self) -> Correlations:
+        """Return the correlations of the columns without the noise's part, with their standard errors.
+
+        Of columns of normal scores they are those of the normal variables behind the scores. `dp_learn` finds them.
+
+        Returns
+        -------
+        Correlations
+            With `columns`, and `values` and `standard_errors` of shape (p, p).
+
+        Raises
+        ------
+        EstimationError
+            There are too few rows, or numbers that cannot be computed with.
+        BundleFormatError
+            The data are not what the manifest says.
+        """
+        from dp_bundle.data.learned import require_reader
+
+        return require_reader().correlations(self)
 
     def _views(self, name: str) -> Callable[[], BinaryIO]:
         """Return what opens a new view of a member: in memory, which threads share without a lock, if it is small."""

@@ -36,11 +36,11 @@ from dp_bundle.catalog.pages import ASSETS, Listed, Refused, list_page, release_
 from dp_bundle.catalog.shown import Facts, show_data
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements, told_of
+from dp_bundle.data.learned import find_reader_package
 from dp_bundle.describe.sentences import describe_gaps, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder, write_whole
 from dp_bundle.page.document import fill_template
-from dp_bundle.portals.learned import find_reader_package
 from dp_bundle.portals.vocabularies import describe_in, read_template
 from dp_bundle.trust.judging import Entries, Sighting, UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from dp_bundle.base.quoting import counted, guard_cell, name_columns, quote_name
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.catalog.shown import LISTED, Facts, show_data
+from dp_bundle.catalog.shown import LISTED, NOTHING_LEARNED, Facts, show_data
 from dp_bundle.catalog.withdrawals import Withdrawal
 from dp_bundle.data.margin_summary import NORMAL
 from dp_bundle.describe.sentences import describe_size, of_hundred
@@ -143,7 +143,6 @@ def release_page(
         **label_values(facts["label"]),
         "licence": facts["about"]["license"],
         **data_values(facts["data"], facts["tar"], facts["signer"]),
-        "file": facts["tar"],
         "preview": _preview(facts["data"]["preview"]) if facts["data"]["preview"] else None,
         "markup": as_json(facts["schema_org"]),
     }
@@ -286,7 +285,7 @@ def data_values(data: Facts, file: str, signer: str) -> Facts:
     file, signer : str
         The bundle's name, and the fingerprint of who signed it.
     """
-    found = data["links"] or {"graph": None, "pairs": [], "map": None, "notes": [], "worth": None, "why": ""}
+    found = data["links"] or NOTHING_LEARNED
     graph, stem = found["graph"], file.removesuffix(".tar").removesuffix(".bundle")
     pairs = [
         (*ends, value, value - NORMAL * error, value + NORMAL * error, True) for *ends, value, error in found["pairs"]

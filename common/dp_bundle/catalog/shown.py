@@ -3,7 +3,7 @@
 Everything is computed from what was published, noise included, which reveals nothing that the bundle does not, and is
 kept as plain texts and numbers. Histograms and levels replaced at random have shares with intervals; other rows have
 histograms of their noisy values, and means with intervals; second moments alone have means and deviations. Correlations
-and the graph are learned by whoever learns here (`portals.learned`).
+and the graph are learned by whoever learns here (`data.learned`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.data.learned import Correlations, Network, find_reader
 from dp_bundle.data.margin_summary import NORMAL
 from dp_bundle.data.margins import Floats, response_margins
 from dp_bundle.data.rows import to_numpy
@@ -28,7 +29,6 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, SourceKindName
 from dp_bundle.portals.histograms import MOST_DRAWN, Picture, draw_margins, share_text, spell_number
-from dp_bundle.portals.learned import Correlations, Network, find_reader
 
 _LINKED, _PUBLISHED = 50, 200  # raw and published columns, up to which a graph takes seconds
 _MOST_CELLS = 2**24  # of rows that are read for a page
@@ -41,6 +41,7 @@ _BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyon
 _ROWS, _ACROSS = 8, 12  # of the preview
 Facts = dict[str, Any]
 T = TypeVar("T")
+NOTHING_LEARNED: Facts = {"map": None, "pairs": [], "graph": None, "worth": None, "why": "", "notes": []}
 
 
 def show_data(bundle: Bundle) -> Facts:
@@ -67,19 +68,28 @@ def show_data(bundle: Bundle) -> Facts:
         pictures, _ = draw_margins(bundle.margins(), release)
     else:
         facts["shows"], pictures = "moments", _of_spread(bundle)
-    first = {column.source_name: column for column in reversed(release.columns)}
+    clip = release.second_moments.column_clip if release.second_moments is not None else None
     drawn, meanings = {picture.name: asdict(picture) for picture in pictures}, raw_meanings(release)
     nothing: Facts = {**asdict(Picture("", [], ("", ""), [])), "n_more": 0}
-    names = list(dict.fromkeys(column.source_name for column in release.columns))
     for picture in drawn.values():
         bars = picture["bars"] if picture["ends"][0] else _first_of(picture["bars"], _MOST_SAID // 10)
         picture |= {"bars": bars, "n_more": len(picture["bars"]) - len(bars)}
+    first = dict[str, Column]()
+    for column in release.columns:
+        first.setdefault(column.source_name, column)
     columns = [
-        {**drawn.get(name, nothing), "name": name, "holds": meanings[name], **_about(first[name], release)}
-        for name in names[:MOST_DRAWN]
+        {
+            **drawn.get(name, nothing),
+            "name": name,
+            "holds": meanings[name],
+            "description": column.description,
+            "unit": column.unit,
+            "kept": describe_bounds(column, clip),
+        }
+        for name, column in islice(first.items(), MOST_DRAWN)
     ]
     facts["columns"] = _first_of(columns, _MOST_SAID)
-    return facts | {"n_raw": len(names), "links": survey_links(bundle)}
+    return facts | {"n_raw": len(first), "links": survey_links(bundle)}
 
 
 def _first_of(entries: Sequence[T], most: int) -> list[T]:
@@ -88,12 +98,8 @@ def _first_of(entries: Sequence[T], most: int) -> list[T]:
     return [each for each, size in zip(entries, sizes, strict=True) if size <= most]
 
 
-def _about(column: Column, release: Release) -> Facts:
-    clip = release.second_moments.column_clip if release.second_moments is not None else None
-    return {"description": column.description, "unit": column.unit, "kept": describe_bounds(column, clip)}
-
-
-class _Seen:
+@dataclass(frozen=True, eq=False)
+class Seen:
     """What rows, or second moments, say of every published column by itself.
 
     Attributes
@@ -102,12 +108,14 @@ class _Seen:
         Deviations before the noise; NaN where they are unknown.
     away : ndarray, shape (p,)
         How far the 95 % interval of a mean reaches to either side; NaN where it is unknown.
-    tallies : list of _Tally
+    tallies : sequence of Tally
         One for each column of rows.
     """
 
-    def __init__(self, means: Floats, deviations: Floats, away: Floats, tallies: Sequence[_Tally] = ()) -> None:
-        self.means, self.deviations, self.away, self.tallies = means, deviations, away, tallies
+    means: Floats
+    deviations: Floats
+    away: Floats
+    tallies: Sequence[Tally] = ()
 
     def share(self, place: int, *, of_rest: bool = False) -> tuple[float, float | None, float | None]:
         """Return the share of 1 in a column of 0 and 1, or of 0, with its interval."""
@@ -132,10 +140,10 @@ def _read_rows(bundle: Bundle) -> tuple[list[Picture], int, Facts]:
     columns = bundle.release.columns
     heads = [column.name for column in columns[:_ACROSS]]
     lines: list[list[float]] = [[] for _ in heads]
-    tallies: list[_Tally] = []
+    tallies: list[Tally] = []
     for batch in bundle.batches():
         values = [to_numpy(batch.column(place)) for place in range(len(columns))]
-        tallies = tallies or [_Tally(*pair) for pair in zip(columns, values, strict=True)]
+        tallies = tallies or [Tally(*pair) for pair in zip(columns, values, strict=True)]
         for tally, found in zip(tallies, values, strict=True):
             tally.add(found)
         for line, found in zip(lines, values, strict=False):
@@ -148,8 +156,8 @@ def _read_rows(bundle: Bundle) -> tuple[list[Picture], int, Facts]:
     away = NORMAL * np.sqrt(np.maximum(squares - means**2, 0.0) / n_read)
     read = bundle.release.model_copy(update={"n_rows": n_read})
     replaced = {picture.name: picture for picture in draw_margins(response_margins(read, means), read)[0]}
-    seen = _Seen(means, np.full(len(means), np.nan), away, tallies)
-    drawn = [replaced.get(picture.name, picture) for picture in _draw(read, seen)]
+    seen = Seen(means, np.full(len(means), np.nan), away, tallies)
+    drawn = [replaced.get(picture.name, picture) for picture in draw_seen(read, seen)]
     return drawn, n_read, {"heads": heads, "lines": lines, "more": len(columns) - len(heads)}
 
 
@@ -163,10 +171,10 @@ def _of_spread(bundle: Bundle) -> list[Picture]:
         raise
     except DpGraphError:
         return []
-    return [*_draw(bundle.release, _Seen(means, deviations, np.full(len(means), np.nan)))]
+    return [*draw_seen(bundle.release, Seen(means, deviations, np.full(len(means), np.nan)))]
 
 
-def _draw(release: Release, seen: _Seen) -> Iterator[Picture]:
+def draw_seen(release: Release, seen: Seen) -> Iterator[Picture]:
     """Yield a picture of each of the first raw columns: the shares of its levels, or its numbers."""
     sources = {source.name: source for source in release.sources}
     places: dict[str, list[int]] = {}
@@ -189,7 +197,7 @@ def _draw(release: Release, seen: _Seen) -> Iterator[Picture]:
         yield Picture(name, *drawn[:2], numbers, drawn[2])
 
 
-class _Tally:
+class Tally:
     """Counts of a column's values in bars of one width; what lies beyond is counted in the outermost bars."""
 
     def __init__(self, column: Column, first: NDArray[Any]) -> None:
@@ -244,8 +252,7 @@ def survey_links(bundle: Bundle) -> Facts | None:
     if (reader := find_reader()) is None:
         return None
     release = bundle.release
-    facts: Facts = {"map": None, "pairs": [], "graph": None, "worth": None, "why": ""}
-    facts["notes"] = describe_scale(release.columns)
+    facts = NOTHING_LEARNED | {"notes": describe_scale(release.columns)}
     n_columns = len(release.columns)
     if n_columns > _MOST_COLUMNS or (release.kind == "rows" and release.n_rows * n_columns > _MOST_CELLS):
         return facts | {"why": "a page does not read so many rows or columns, and dp-learn does"}

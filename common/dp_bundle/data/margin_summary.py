@@ -121,15 +121,18 @@ def bars_of(margin: Margin, n_rows: int, variance: float) -> list[Bar]:
     if margin.labels:
         named, parts = [(label, math.nan, math.nan) for label in margin.labels], np.eye(len(shares))
     else:
-        named, parts = _bars_of_numbers(margin, shares)
+        named, parts = _bars_of_numbers(margin, shares, math.sqrt(variance))
     share, seen = parts @ shares, parts @ margin.counts[: margin.n_filled] / n_rows
     low, high = share_interval(seen, n_rows, variance * np.sum(parts**2, axis=1), margin.response)
     numbers = np.column_stack([share, np.minimum(low, share), np.maximum(high, share)]).tolist()
     return [Bar(*each, *found) for each, found in zip(named, numbers, strict=True)]
 
 
-def _bars_of_numbers(margin: Margin, filled: Floats) -> tuple[list[tuple[str, float, float]], Floats]:
-    """Return the labels and ends of bars, and which part of each cell is in each, shape (bars, m)."""
+def _bars_of_numbers(margin: Margin, filled: Floats, sigma: float) -> tuple[list[tuple[str, float, float]], Floats]:
+    """Return the labels and ends of bars, and which part of each cell is in each, shape (bars, m).
+
+    They end a little beyond the cells whose counts stand out: noise alone would draw a long line of low bars there.
+    """
     edges, values = margin.edges, _whole_values(margin)
     if not len(edges):
         return [], np.empty((0, len(filled)))
@@ -140,6 +143,9 @@ def _bars_of_numbers(margin: Margin, filled: Floats) -> tuple[list[tuple[str, fl
     if values is not None:  # the outermost cells have ends, too
         low, high = (low - 1.0 if low <= edges[0] else low), (high + 1.0 if high >= edges[-1] else high)
     if values is None or len(values) > _MOST_BARS:
+        start, stop = find_body(margin.counts[: margin.n_filled], sigma)
+        low = max(low, float(ends[max(start - _BESIDE, 0)]))
+        high = min(high, float(ends[min(stop + _BESIDE, len(filled))]))
         first, last = np.searchsorted(ends, [low, high], side="right") - 1
         cells = cells[(cells >= first) & (cells <= last)]
 

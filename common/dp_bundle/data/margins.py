@@ -31,8 +31,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
 from dp_bundle.data.rows import label_places, text_to_arrow, to_numpy
 from dp_bundle.manifest.columns import Column, RandomizedResponse

@@ -158,6 +158,14 @@ class Release(Model):
         if not ({*found.kinds} <= {column.source_name for column in self.columns} and {*found.levels} <= listed):
             raise ValueError("kinds or levels were found of columns that are not there")
 
+    def ends_of(self, column: Column) -> tuple[float, float] | None:
+        """Return the ends that a column's values were pulled in to; None for scores, and where nothing was."""
+        moments = self.second_moments
+        if moments is None or moments.column_clip is None or column.transform is not None:
+            return None
+        center, away = column.standards[0].center, moments.column_clip * column.standards[0].scale
+        return center - away, center + away
+
     def _check_moments(self, moments: SecondMoments) -> None:
         if self._is_two_rounds and len(self.columns) < 2:
             raise ValueError("a release of two rounds has at least two columns")

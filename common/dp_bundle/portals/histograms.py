@@ -51,15 +51,16 @@ def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Pict
     left = len(margins) - MOST_DRAWN
     more = f"The histograms of the other {left:,} columns are in the file." if left > 0 else ""
     drawn = [
-        _draw(margin, n_rows, variance, bounds.get(margin.name), kinds.get(margin.name, "number"))
+        draw_margin(margin, n_rows, variance, bounds.get(margin.name), kinds.get(margin.name, "number"))
         for margin in margins[:MOST_DRAWN]
     ]
     return drawn, more
 
 
-def _draw(
+def draw_margin(
     margin: Margin, n_rows: int, variance: float, bounds: tuple[float, float] | None, kind: SourceKindName
 ) -> Picture:
+    """Return the picture of a histogram; the parameters are those of `summarize_margin`, and what numbers are."""
     bars, ends = bars_of(margin, n_rows, variance), ("", "")
     if not margin.counts_numbers:
         bars.sort(key=lambda bar: -bar.share)

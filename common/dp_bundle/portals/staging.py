@@ -25,6 +25,7 @@ from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import find_minisig, published_files, signature_file, write_tar
 from dp_bundle.bundle.writing import errors_of_writing, sha256_of
+from dp_bundle.data.learned import Correlations, require_reader
 from dp_bundle.data.margins import margin_table
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
@@ -32,7 +33,6 @@ from dp_bundle.describe.sentences import describe_scale
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder, whole_file
 from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME
-from dp_bundle.portals.learned import Correlations, require_reader
 from dp_bundle.portals.names import PORTALS
 from dp_bundle.portals.vocabularies import dataverse_dataset, dataverse_files, describe_in, hugging_face_card
 

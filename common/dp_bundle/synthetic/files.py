@@ -25,13 +25,13 @@ from dp_bundle.base.errors import DpGraphError, EstimationError, ParameterError
 from dp_bundle.base.quoting import guard_cell, name_columns, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
+from dp_bundle.data.learned import Spread, require_reader
 from dp_bundle.data.margins import Floats, Margin, shares_of
 from dp_bundle.files.new_files import require_folder, whole_file
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
-from dp_bundle.portals.learned import Spread, require_reader
 from dp_bundle.synthetic.columns import (
     Drawn,
     Histogram,
@@ -374,21 +374,13 @@ class _Described:
         shares = margin.shares(n_rows, sigma)
         if self.source is not None and self.source.has_level_columns:
             return LevelColumn(self.name, self.places, self.labels, self.gap_label, shares)
-        body = Histogram(margin, shares[: margin.n_filled], n_rows, self.first.bounds, sigma, self._kept)
+        kept = self.release.ends_of(self.first)
+        body = Histogram(margin, shares[: margin.n_filled], n_rows, self.first.bounds, sigma, kept)
         if not margin.has_gaps:
             return self._numbers(body)
         if margin.counts[-1] <= _STANDS_OUT * sigma:  # noise alone, as far as anybody can tell
             return self._numbers(body, 0.0, self.places[1] if len(self.places) > 1 else None)
         return self._numbers(body, float(shares[-1]), self.places[1] if len(self.places) > 1 else variable)
-
-    @property
-    def _kept(self) -> tuple[float, float] | None:
-        """The ends that numbers were clipped to; None of those that stand as scores, and where nothing is clipped."""
-        moments, column = self.release.second_moments, self.first
-        if moments is None or moments.column_clip is None or column.transform is not None:
-            return None
-        center, away = column.standards[0].center, moments.column_clip * column.standards[0].scale
-        return center - away, center + away
 
     def as_normal(self, spread: Spread) -> RawColumn | None:
         """Return the column with a normal margin, and levels by their shares; None if its deviation is unknown."""

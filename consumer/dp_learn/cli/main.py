@@ -221,7 +221,7 @@ def spell_command() -> str:
             continue
         value = context.params[each.name or ""]
         if isinstance(each, click.Argument):
-            words += [shlex.quote(file.name) for file in value]
+            words += [shlex.quote(file.name) for file in (value if isinstance(value, tuple) else [value])]
         elif isinstance(value, bool):
             words.append(each.opts[0] if value or not each.secondary_opts else each.secondary_opts[0])
         else:
@@ -358,7 +358,7 @@ def cli(
 
     Several bundles are pooled by the columns that all have: releases of the same rows, or of different ones. Whether
     those of different rows have the same network is for `dp-learn compare`; one graph for each of them, for `dp-learn
-    joint`.
+    joint`; and what the columns of one hold, for `dp-learn describe`.
 
     \b
     Example:
@@ -369,6 +369,7 @@ def cli(
     penalty, folder = _parse("--alpha", alpha, positive=True), common.folder(files, "graph")
     with contextlib.ExitStack() as stack:
         bundles, needed = common.open_all(stack, files, estimator)
+        from dp_bundle.engines.engine import Processes
         from dp_learn.output.views import learn_graph  # its libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
@@ -376,7 +377,9 @@ def cli(
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), common.quiet))
 
         if estimator == "graphical-lasso":
-            wanted: Any = {"stability": stability, "alpha": penalty, "fdr": fdr, **settings}
+            if stability is not None:
+                settings |= {"stability": stability, "engine": bundles[0].engine or Processes()}
+            wanted: Any = {"alpha": penalty, "fdr": fdr, **settings}
             found = learn_graph(bundles, max_memory=max_memory, progress=show, **wanted).result(at_least)
         else:
             from dp_learn.output.estimator_results import learn_alternative
@@ -513,6 +516,31 @@ def joint(
         common.finish(JointResult(bundles, found), describe_joint, make_page, folder)
 
 
+@click.command("describe", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("file", metavar="BUNDLE", required=True, type=BundlePath())
+@common_options("NAME.description")
+def describe(file: Path | RemotePath, **options: Any) -> None:
+    """Verify a BUNDLE, and say what its columns hold: means, deviations, shares, quantiles, cross-tabulations.
+
+    All have 95 % intervals for sampling and noise, where the release tells its errors. What a release cannot tell is
+    said.
+
+    \b
+    Example:
+      dp-learn describe wine.bundle.tar
+    """
+    common = Common(**options)
+    folder = common.folder([file], "description")
+    with contextlib.ExitStack() as stack:
+        bundles, _ = common.open_all(stack, [file], "thresholded-covariance")
+        from dp_learn.output.description import describe_columns, describe_description
+
+        make_page: Callable[[Any, str], str] | None = None
+        if common.report:
+            from dp_learn.output.page.report import make_description_page as make_page
+        common.finish(describe_columns(bundles[0]), describe_description, make_page, folder)
+
+
 def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
     """Return the number that was given for an option; None for "auto"."""
     if text == "auto":
@@ -524,7 +552,7 @@ def _parse(name: str, text: str, *, positive: bool = False) -> float | None:
     raise ParameterError(name, "a positive number, or auto" if positive else "a number, or auto", text)
 
 
-commands = click.Group("dp-learn", commands=[compare, joint])  # those with a name; without one, it is `cli`
+commands = click.Group("dp-learn", commands=[compare, joint, describe])  # those with a name; without one, it is `cli`
 
 
 def main() -> None:

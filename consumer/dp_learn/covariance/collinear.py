@@ -4,7 +4,7 @@ Columns whose variance the noise drowns, and those that stand clear of it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ _ROWS = 4  # for each column, or the sample alone makes combinations that hardly
 _KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
 _ROUNDING = 1e-9
 _PART = 0.1  # of a column that lies in such combinations
-_DETERMINED = 0.05  # of a column's standard deviation: what others may leave of it at most
+_DETERMINED, _SMALL = 0.1, 0.05  # of a column's standard deviation: what others leave at most, and what is not named
+_ALIKE = 0.05  # of a correlation that may be 1: its error at most, where a column is left out for it
+_RANKED = 0.98  # of a correlation of scores, whose histograms have noise of their own
 _STRONG = 0.8  # a correlation
 _ERRORS = 2.0  # standard errors, on either side of an estimate
 
@@ -79,12 +81,40 @@ def find_collinear(
     return tuple(dict.fromkeys(found))
 
 
-def find_determined(pooled: PooledCovariance) -> dict[str, str]:
+def find_determined(pooled: PooledCovariance, reaches: Mapping[str, float]) -> dict[str, str]:
     """Return columns that the rest determines but for little of their standard deviation, each with how.
 
     Directions of no variance are solved for as many columns, which have the largest parts in them. What is not named of
-    the rest, as its part is small, counts among what is left.
+    the rest, as its part is small, counts among what is left. Of the others, columns are left out that may be an
+    earlier one on another scale: their correlation is known well, and as far as that goes as large as it can be.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        At least two columns, all with a positive debiased variance.
+    reaches : mapping of str to float
+        As of `Levels`.
     """
+    found = _solve_directions(pooled)
+    if not _can_tell(pooled):
+        return found
+    size, margin = _strengths(pooled)
+    reach = np.array([reaches.get(name, math.nan) for name in pooled.columns])
+    scored = reach == 1.0
+    alike = np.where(np.equal.outer(scored, scored), 1.0, np.outer(reach, reach))
+    alike *= np.where(np.logical_or.outer(scored, scored), _RANKED, 1.0)
+    for first, second in np.argwhere(np.triu((size + margin >= alike) & (margin <= _ALIKE), 1)).tolist():
+        names = pooled.columns[first], pooled.columns[second]
+        if not {*names} & {*found}:
+            share = size[first, second] / alike[first, second]
+            found[names[1]] = (
+                f"{quote_name(names[1])} may be {quote_name(names[0])} on another scale, with a correlation of "
+                f"{min(share, 1.0):.3g} of the largest possible, give or take {margin[first, second]:.1g}"
+            )
+    return found
+
+
+def _solve_directions(pooled: PooledCovariance) -> dict[str, str]:
     vectors, most = _empty_directions(pooled)
     k, found = len(most), dict[str, str]()
     if not k:
@@ -98,7 +128,7 @@ def find_determined(pooled: PooledCovariance) -> dict[str, str]:
         parts = vectors[place] - own @ vectors[others]
         rest = math.sqrt(parts**2 @ most)
         if rest <= _DETERMINED:
-            small = np.where(np.abs(own) < _DETERMINED, own, 0.0)
+            small = np.where(np.abs(own) < _SMALL, own, 0.0)
             rest += math.sqrt(np.maximum(small @ pooled.correlation[np.ix_(others, others)] @ small, 0.0))
             units = pooled.deviations[place] / pooled.deviations[others]
             terms = [
@@ -144,10 +174,7 @@ def find_perhaps_collinear(
     """
     if not _can_tell(pooled):
         return ()
-    r = np.clip(pooled.correlation, -1.0, 1.0)
-    variances = form_errors(pooled, np.diag(1.0 / pooled.deviations)).along(-r)
-    margin = _ERRORS * np.sqrt(np.maximum(variances, 0.0))
-    size = np.abs(r)
+    size, margin = _strengths(pooled)
     strong = (size - margin > _STRONG) & (size + margin >= 1.0)
 
     of = np.array(names or pooled.columns)
@@ -182,6 +209,13 @@ def describe_collinearity(
             "only a release with less noise would tell"
         )
     return known, said
+
+
+def _strengths(pooled: PooledCovariance) -> tuple[FloatArray, FloatArray]:
+    """Return the correlations in size, at most 1, and two of their first-order standard errors."""
+    r = np.clip(pooled.correlation, -1.0, 1.0)
+    variances = form_errors(pooled, np.diag(1.0 / pooled.deviations)).along(-r)
+    return np.abs(r), _ERRORS * np.sqrt(np.maximum(variances, 0.0))
 
 
 def _can_tell(pooled: PooledCovariance) -> bool:

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.matrices.labels import align_numbers, align_square, column_labels

@@ -60,12 +60,15 @@ class Levels:
         The places of the columns that randomised response is on, a pair for each category.
     fills : dict of str to float
         Where numbers stand that have none, by the name of the node; a second column is 1 there.
+    reaches : dict of str to float
+        The largest correlation that a column can have with normal scores, by its name: 1 if it stands as such.
     """
 
     nodes: tuple[str, ...]
     sources: tuple[Source, ...]
     responses: tuple[tuple[Places, RandomizedResponse], ...] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
+    reaches: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def change(self) -> Change:
@@ -236,7 +239,7 @@ def without_determined(columns: NodeColumns, releases: Sequence[PooledCovariance
     """Return the columns but for numbers that others determine, as the first release shows that has such ones."""
     nodes = Counter(levels.nodes[place] for place in columns.kept)
     single = np.array([place for place in columns.kept if nodes[levels.nodes[place]] == 1], dtype=np.int64)
-    found = filter(None, (find_determined(keep_columns(pooled, single)) for pooled in releases))
+    found = filter(None, (find_determined(keep_columns(pooled, single), levels.reaches) for pooled in releases))
     gone = next(found, {})
     others = [place for place in columns.kept if releases[0].columns[place] not in gone]
     return replace(columns, kept=np.array(others), determined=gone)
@@ -298,7 +301,7 @@ def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
     rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
     said = [rare + "; ".join(named)] if named else []
     if columns.determined:
-        said.append(f"left out, as other columns determine them: {'; '.join(columns.determined.values())}")
+        said.append(f"left out, as other columns determine them or may do so: {'; '.join(columns.determined.values())}")
     if alike := columns.alike:
         said.append(
             f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "

@@ -23,10 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dp_bundle import Bundle
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.base.machine import count_cores
-from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.quoting import Brief, quote_path
 from dp_bundle.bundle.opened import PartTask, open_part
 from dp_bundle.data.rows import RowGroup, group_rows, part_rows, require_all_rows, to_numpy
 from dp_bundle.engines.engine import Engine, map_batches, map_in_order

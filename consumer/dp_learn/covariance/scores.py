@@ -27,6 +27,7 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
+from dp_bundle.data.margin_summary import cell_ends, find_body
 from dp_bundle.data.margins import middle_scores
 from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import NoiseAndRest, NoisyCovariance, ReleasedCovariance
@@ -36,6 +37,7 @@ _LEAST_PART = 1e-9  # of a typical variance
 _REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
 _LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
 _MOST_SHOWN = 0.95  # of that of a column of few values
+_STRAIGHT = 0.9  # a correlation of values with their scores
 _BY_CHANCE = 0.01  # of equal distributions, of all columns together, are found to differ
 _TOLERATED = 0.02  # between cumulative shares, where scores are a twentieth of a standard deviation apart
 
@@ -112,6 +114,28 @@ def steps_of(bundle: Bundle) -> dict[str, Steps]:
             margin = margins[column.source_name]
             shares = margin.shares(bundle.release.n_rows, stated.sigma)[: margin.n_filled]
             found[column.name] = Steps.of_shares(shares, middle_scores(shares, bundle.release.n_rows))
+    return found
+
+
+def reaches_of(bundle: Bundle) -> dict[str, float]:
+    """Return the largest correlations of columns with normal scores: those with their own, as histograms show them.
+
+    They are 1 of scores. Values whose correlation is small, as of columns that have few of them, are left out.
+    """
+    release = bundle.release
+    found = {column.name: 1.0 for column in release.columns if column.transform is not None}
+    columns = {column.source_name: column for column in reversed(release.columns)}
+    for margin in bundle.margins() if release.margins is not None else ():
+        ends = release.ends_of(columns[margin.name])
+        if ends is None or margin.labels or not margin.edges.size:
+            continue
+        sigma = release.margin_variance**0.5
+        shares, (start, end) = margin.shares(release.n_rows, sigma)[: margin.n_filled], find_body(margin.counts, sigma)
+        shares[:start] = shares[end:] = 0.0
+        middles = 0.5 * np.add(*cell_ends(margin.edges, None, is_whole=False))
+        reach = float(Steps.of_shares(shares, np.clip(middles, *ends)).coefficients()[0])
+        if _STRAIGHT < reach < 1.0:
+            found[columns[margin.name].name] = reach
     return found
 
 

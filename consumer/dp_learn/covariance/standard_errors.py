@@ -237,7 +237,8 @@ def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:
     variances = np.diagonal(pooled.covariance)
     if not pooled.has_error_law:
         return np.asarray(variances > 0.0)
-    return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(pooled)))
+    with np.errstate(invalid="ignore"):  # of ten rows the estimate may be negative: no column is clear then
+        return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(pooled)))
 
 
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:

@@ -146,6 +146,27 @@ class NoisySums(NoiseLaw):
         """Return the errors of the forms B S^ B'."""
         return self.entries.terms(self.loadings(b), c)
 
+    def of_raw_moments(self, mean: FloatArray, constant: float) -> FloatArray:
+        """Return the error variances that the noise makes of mean products of columns, and last of their means.
+
+        With m the mean and v the constant's direction over the constant, these are those of B Z B' with the rows
+        A + m v' and v', as v' Z v is known, or counts the rows by which both are divided.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_features,)
+            In data units.
+        constant : float
+            Of a sum in one round; 1 for two rounds, whose basis is in units of the constant.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1, n_features + 1)
+        """
+        v = self.entries.constant / constant
+        beta = np.vstack([self.loadings(np.eye(self.n_features)) + np.outer(mean, v), v])
+        return self.entries.terms(beta, np.zeros((len(beta), len(beta)))).errors(slice(None)).products
+
     def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
         """Return noise drawn from the law."""
         return self.entries.draw(rng, self.loadings(np.eye(self.n_features)), covariance)

@@ -25,7 +25,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
+from dp_bundle.base.quoting import Brief
 from dp_learn.glasso.problem import ROUNDING, Status
 from dp_learn.glasso.solvers.answers import Halves
 from dp_learn.matrices.linalg import Anderson, FloatArray, inverse_step, logdet

@@ -32,8 +32,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike, NDArray
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import align, column_labels
 from dp_learn.matrices.linalg import Anderson, FloatArray, inverse_step, logdet

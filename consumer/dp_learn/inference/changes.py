@@ -24,7 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dp_bundle.base.brief import Brief
+from dp_bundle.base.quoting import Brief
 from dp_learn.inference.differences import SEED
 from dp_learn.inference.edges import least_rates
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases

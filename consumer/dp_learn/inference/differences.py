@@ -20,7 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dp_bundle.base.brief import Brief
+from dp_bundle.base.quoting import Brief
 from dp_learn.inference.edges import least_rates
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, two_sided

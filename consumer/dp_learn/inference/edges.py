@@ -38,8 +38,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
@@ -133,12 +133,12 @@ class EdgeInference(Brief):
         np.fill_diagonal(high, 1.0)
         return low, high
 
-    def error_bars_at(self, pairs: Pairs, level: float = 0.95) -> dict[str, FloatArray]:
+    def error_bars_at(self, pairs: Pairs) -> dict[str, FloatArray]:
         """Return standard_error, ci_low, ci_high, p_value and q_value of some pairs of different columns.
 
         The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
         """
-        low, high = self._partial_intervals(level, pairs)
+        low, high = self._partial_intervals(0.95, pairs)
         p_values = self.p_values_at(pairs)
         every = self.p_values_at(np.triu_indices(len(self.columns), 1))
         first, second = np.sort(pairs, axis=0)
@@ -433,6 +433,39 @@ def infer_coefficients(
     forms[:-1, others], forms[-1, others], forms[-1, target] = inverse, -coefficients, 1.0
     fitted = pooled.n_rows / max(pooled.n_rows - len(forms), 1)  # coefficients make residuals smaller
     return coefficients, np.sqrt(errors_of(forms).products[:-1, -1] * fitted)
+
+
+def infer_r_squared(
+    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors], coefficients: FloatArray
+) -> list[float]:
+    """Return the ends of the 95 % interval of R^2 without a penalty.
+
+    It has all R^2 for which the residuals' variance less 1 - R^2 times the target's is within its error of zero
+    (Fieller), both being forms of S^. Coefficients that are estimated make residuals smaller by chance: on average by
+    the sum of the error variances of the forms of residuals with uncorrelated predictors of unit variance, which is
+    added back.
+
+    Parameters
+    ----------
+    pooled, target, errors_of
+        As in `infer_coefficients`.
+    coefficients : ndarray of shape (n_features - 1,)
+        Those of `infer_coefficients`.
+    """
+    others = np.flatnonzero(np.arange(len(pooled.columns)) != target)
+    forms = np.zeros((len(others) + 2, len(others) + 1))
+    forms[-2:, target], forms[-2, others] = 1.0, -coefficients
+    forms[:-2, others] = np.linalg.inv(np.linalg.cholesky(pooled.covariance[np.ix_(others, others)]))
+    left, whole = np.diagonal(sandwich(forms, pooled.covariance))[-2:]
+    errors, square = errors_of(forms), _quantile(0.95) ** 2
+    left = left + errors.products[:-2, -2].sum()
+    own, all_of_it = np.diagonal(errors.products)[-2:]
+    crossed = 2.0 * errors.squares[-2, -1] - (own + all_of_it) / 2.0
+
+    # (left - x whole)^2 <= square * (own - 2 crossed x + all_of_it x^2), sorted by powers of x
+    powers = whole**2 - square * all_of_it, 2.0 * (square * crossed - left * whole), left**2 - square * own
+    low, high = _solve_quadratic_inequality(*np.array(powers)[:, None])
+    return [min(1.0 - float(high[0]), 1.0), min(1.0 - float(low[0]), 1.0)]
 
 
 def infer_discriminant(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.quoting import and_more, quote_name
 from dp_learn.inference.differences import Difference, GlobalTest
+from dp_learn.inference.evidence import LEVEL, smallest_visible
 from dp_learn.matrices.linalg import FloatArray, two_sided
 from dp_learn.output.folder import Summary, write_table
 from dp_learn.output.messages import describe_files
@@ -74,6 +75,15 @@ class ComparisonResult(SeveralResult[Comparison]):
             "ci_low": difference - self.z * error,
             "ci_high": difference + self.z * error,
         }
+
+    def describe_visible(self, one: Difference) -> str:
+        """Return how small a difference could have been found, in a typical pair of those that are compared."""
+        errors = one.standard_error[np.isfinite(one.standard_error)]
+        alone, among = (smallest_visible(float(np.median(errors)), LEVEL / n) for n in (1, len(errors)))
+        return (
+            f"a difference of {alone:.2g} in a typical pair is found four times out of five by a test of that pair at "
+            f"the {LEVEL:.0%} level, and one of {among:.2g} among all {len(errors):,} pairs"
+        )
 
     def n_different(self, place: int) -> int:
         """Return how many pairs differ at the false discovery rate in one comparison of two releases."""
@@ -155,6 +165,7 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     lines = [
         f"{quote_name(result.names[one.second])} less {quote_name(result.names[one.first])}:",
         f"  test that the networks are the same: {describe_tests(one.largest, one.squares)}",
+        f"  {result.describe_visible(one)}",
         f"  {n_found} of {n_pairs} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}"
         + (f"; differences of partial correlations, with {100 * found.confidence:g} % intervals:" if n_found else ""),
     ]

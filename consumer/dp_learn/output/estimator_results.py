@@ -15,7 +15,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import and_more, counted, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
-from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import shown_names
@@ -24,7 +24,7 @@ from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
 from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, DebiasedRidgeRegression
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 from dp_learn.glasso.graph_fit import fit_on_graph
-from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tabulate_unpenalised
+from dp_learn.inference.edges import infer_coefficients, infer_discriminant, infer_r_squared, tabulate_unpenalised
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.folder import Columns, Summary
@@ -188,24 +188,33 @@ def _with_names(rows: Sequence[str], names: Sequence[str], matrix: FloatArray) -
 
 
 def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
-    table, strongest = _coefficients(fitted, fitted.coef_, infer_coefficients, sample, kept)
+    given = _for_inference(fitted, sample, kept)
+    found = infer_coefficients(*given)
+    ends = [] if found is None else infer_r_squared(*given, found[0])
+    table, strongest = _coefficients(fitted, fitted.coef_, found)
     intercept, r_squared, bound = float(fitted.intercept_), float(fitted.r_squared_), float(fitted.excess_bound_)
     is_bounded = math.isfinite(bound)
 
-    known = f"estimated R^2 {r_squared:.3f}" if 0.0 <= r_squared <= 1.0 else "under this noise R^2 cannot be estimated"
+    bars = f" (95 % interval {ends[0]:.3f} to {ends[1]:.3f}, without the penalty)" if ends else ""
+    known = (
+        f"estimated R^2 {r_squared:.3f}{bars}"
+        if 0.0 <= r_squared <= 1.0
+        else "under this noise R^2 cannot be estimated"
+    )
     exceeds = f"averaged over the noise, mean squared error plus penalty exceeds its minimum by at most {bound:.3g}"
     lines = [
         f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; {known}",
         f"  {exceeds if is_bounded else 'no bound is known on the accuracy lost to the noise'}",
         *strongest,
     ]
-    summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared}
+    summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared, "r_squared_interval": ends}
     return {**summary, "excess_bound": bound if is_bounded else None}, {"coefficients.csv": table}, lines
 
 
 def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
-    table, strongest = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], infer_discriminant, sample, kept)
+    found = infer_discriminant(*_for_inference(fitted, sample, kept))
+    table, strongest = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], found)
     means = _with_names(classes, names, fitted.means_)
     intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
     summary = {
@@ -221,8 +230,17 @@ def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64])
     return summary, {"coefficients.csv": table, "means.csv": means}, lines
 
 
+def _for_inference(
+    fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]
+) -> tuple[PooledCovariance, int, Callable[[FloatArray], FormErrors]]:
+    """Return the covariance of the columns that are not drowned, the target's place, and what tells errors of forms."""
+    own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
+    pooled = keep_columns(sample.pooled, own)
+    return pooled, pooled.columns.index(fitted.target), lambda forms: sample.row_errors(pooled, own, forms)
+
+
 def _coefficients(
-    fitted: Any, coefficients: FloatArray, infer: Callable[..., Any], sample: Sample, kept: npt.NDArray[np.int64]
+    fitted: Any, coefficients: FloatArray, found: tuple[FloatArray, FloatArray] | None
 ) -> tuple[Columns, list[str]]:
     """Return the coefficients of the columns that are not drowned, the surest first, and lines on them.
 
@@ -230,9 +248,6 @@ def _coefficients(
     """
     clear = np.flatnonzero(~np.isin(fitted.feature_names_in_, fitted.drowned_))
     table: dict[str, Any] = {"column": fitted.feature_names_in_[clear].tolist(), "coefficient": coefficients[clear]}
-    own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
-    pooled = keep_columns(sample.pooled, own)
-    found = infer(pooled, pooled.columns.index(fitted.target), lambda forms: sample.row_errors(pooled, own, forms))
     if found is None:
         told = "of the largest; they have no intervals, as rows and noise leave too little to tell their errors"
         size = table["coefficient"]

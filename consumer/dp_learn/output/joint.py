@@ -33,7 +33,7 @@ _NUMBERS = {
     "p_value": "p_value",
     "q_value": "q_value",
 }
-COUPLINGS = {
+_COUPLINGS = {
     Kind.FUSED: "values stay until they jump",
     Kind.SMOOTH: "values drift",
     Kind.PAIRS: "few values differ between periods",
@@ -49,6 +49,11 @@ class JointResult(SeveralResult[Joint]):
     def names(self) -> list[str]:
         """A short name for each period, all different, which is that of its folder."""
         return [name.strip(".") or f"period {place}" for place, name in enumerate(super().names, start=1)]
+
+    @property
+    def coupling(self) -> str:
+        """How periods are alike, in words."""
+        return _COUPLINGS[self.found.kind]
 
     @property
     def in_time(self) -> bool:
@@ -175,7 +180,7 @@ def describe_joint(result: JointResult, folder: Path) -> str:
     lines = [
         *result.describe_releases(),
         f"{len(result.names)} graphs of {len(found.nodes)} columns, with {result.count_edges('edge')} each; "
-        f"estimated as if {COUPLINGS[found.kind]}",
+        f"estimated as if {result.coupling}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",
     ]

@@ -30,17 +30,29 @@ _SHOWN = 10
 _LEVELS = 3
 _LEVEL = 0.05  # the false discovery rate at which an edge counts as sure
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
-_HARDLY = 5e-4  # of the rows, pulled in to ends of their column
+HARDLY = 5e-4  # of the rows, pulled in to ends of their column
 _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 _MEASURES = {"strength": "most central by strength", "predictability": "best predicted by all others"}
 _TABLES = (  # in order
     *("edges", "coefficients", "means", "ranking", "pairs", "nodes", "stability", "loadings", "precision"),
-    *("covariance", "thresholded", "margins", "quantiles", "differences", "strengths", "changes"),
+    *(
+        "covariance",
+        "thresholded",
+        "margins",
+        "quantiles",
+        "differences",
+        "strengths",
+        "changes",
+        "description",
+        "crosstabs",
+    ),
 )
-_FILES = ("periods/", *(f"{name}.csv" for name in _TABLES), "graph.graphml", "graph.png")
-_FILES += ("methods.txt", "report.html", "summary.json")
+_FILES = (
+    *("periods/", *(f"{name}.csv" for name in _TABLES)),
+    *("graph.graphml", "graph.png", "methods.txt", "report.html", "summary.json"),
+)
 
 
 def describe_result(found: GraphResult, folder: Path) -> str:
@@ -163,7 +175,7 @@ def _describe_pulled_in(summary: Summary) -> list[str]:
     each = [
         f"{quote_name(name)} below {low:.4g} or above {high:.4g} (about {100.0 * share:.2g} % of the rows)"
         for low, high, share, name in sorted(shares, key=itemgetter(2), reverse=True)
-        if share > _HARDLY
+        if share > HARDLY
     ]
     named = and_more(each, _LEVELS)
     return [f"pulled in to these ends: {named}; links are those of the pulled-in values"] if each else []

@@ -21,6 +21,7 @@ from dp_learn.output.layout import ASPECT
 from dp_learn.output.network import MOST_UNLINKED, Network, count_by_strength
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
@@ -54,6 +55,31 @@ def new_sheet(network: Network, title: str, *, pyplot: bool = False) -> tuple[Fi
     sheet = make(figsize=(width, height), dpi=_DOTS, layout="none")  # whatever a style says
     axes = sheet.add_axes((_MARGIN / width, below / height, 1.0 - 2.0 * _MARGIN / width, graph / height))
     return sheet, axes
+
+
+def draw_intervals(table: pd.DataFrame, label: str, ax: Axes | None) -> Axes:
+    """Draw numbers with their intervals, a line each, the first at the top.
+
+    Parameters
+    ----------
+    table : DataFrame
+        By the names of the lines: the number, and both ends of its interval.
+    label : str
+        What they are.
+    ax : matplotlib Axes or None
+        Where to draw; None for a new figure, as high as it needs to be.
+    """
+    from matplotlib.pyplot import subplots
+
+    places = np.arange(len(table), 0, -1)
+    axes = subplots(figsize=(_SMALLEST, 1.0 + _LINE * len(table)), layout="constrained")[1] if ax is None else ax
+    values, low, high = table.to_numpy().T
+    axes.hlines(places, low, high, color=shade("control").light)
+    axes.plot(values, places, "o", color=shade("positive").light)
+    axes.axvline(0.0, color=shade("faint").light, linestyle=":")
+    axes.set_yticks(places, [*map(str, table.index)], parse_math=False)
+    axes.set_xlabel(label)
+    return axes
 
 
 def save_picture(network: Network, target: Any, title: str, drowned: Sequence[str] = ()) -> None:

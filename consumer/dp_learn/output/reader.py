@@ -1,4 +1,4 @@
-"""What dp_bundle asks of a learner, found by the entry point `dp_bundle.reader`: see `dp_bundle.portals.learned`."""
+"""What dp_bundle asks of a learner, found by the entry point `dp_bundle.reader`: see `dp_bundle.data.learned`."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.data.learned import Correlations, Link, Network, Spread
 from dp_bundle.manifest.release import shape_of
-from dp_bundle.portals.learned import Correlations, Link, Network, Spread
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source

@@ -259,10 +259,9 @@ def clipped_shares(bundle: Bundle) -> dict[str, list[float]]:
     first = {column.source_name: column for column in reversed(release.columns)}
     for each in bundle.margins() if release.margins else ():
         column = first[each.name]
-        if clip is None or each.labels or not each.edges.size or not column.has_values or _holds_bounds(column, clip):
+        ends, sigma = release.ends_of(column), release.margin_variance**0.5
+        if clip is None or ends is None or each.labels or not each.edges.size or _holds_bounds(column, clip):
             continue
-        center, away = column.standards[0].center, clip * column.standards[0].scale
-        ends, sigma = [center - away, center + away], release.margin_variance**0.5
         shares = each.shares(release.n_rows, sigma)[: each.n_filled]
         start, end = find_body(each.counts[: each.n_filled], sigma)
         shares[:start] = shares[end:] = 0.0

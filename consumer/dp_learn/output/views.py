@@ -8,16 +8,19 @@ import io
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.data.margins import Margin
-from dp_bundle.engines.engine import Processes
+from dp_bundle.engines.engine import Engine, Processes
 from dp_bundle.files.new_files import write_whole
 from dp_learn.output.comparison import ComparisonResult
+from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.methods import describe_methods
@@ -27,13 +30,15 @@ from dp_learn.pipeline import compare, joint, learn
 from dp_learn.pipeline.driver import Given, opened
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.settings import Options
-from dp_learn.pipeline.stability import Stability, measure_stability
+from dp_learn.pipeline.stability import CORRELATION, Stability, measure_stability
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
     from matplotlib.axes import Axes
 
+P = ParamSpec("P")
+V = TypeVar("V")
 _TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
 
 
@@ -127,6 +132,12 @@ class Learned(learn.Learned, _View):
         names = dict(zip(("source", "target"), (np.array(self.estimate.columns)[ends] for ends in pairs), strict=True))
         return self._frame(names | pair_numbers(self.estimate, pairs, self.measures))
 
+    def describe(self) -> pd.DataFrame:
+        """Return what the columns of its bundles hold, which are opened again; see `describe`."""
+        import pandas as pd
+
+        return pd.concat({each.path.name: describe(each.path).columns for each in self.bundles}, names=["release"])
+
     def to_networkx(self) -> nx.Graph:
         """Return the graph for networkx: nodes by their names, and edges with their numbers.
 
@@ -138,13 +149,11 @@ class Learned(learn.Learned, _View):
         """
         import networkx as nx
 
-        graph = nx.Graph()
+        graph, edges = nx.Graph(), self.edges()
         graph.add_nodes_from(self.estimate.columns)
-        edges = self.estimate.edges()
-        kept = [name for name in _TEST_COLUMNS if name in edges]
-        for edge in edges.to_dict("records"):
-            numbers = {name: float(edge[name]) for name in kept}
-            graph.add_edge(edge["source"], edge["target"], weight=abs(numbers["partial_correlation"]), **numbers)
+        kept = ["weight", *(name for name in _TEST_COLUMNS if name in edges)]
+        edges["weight"] = edges["partial_correlation"].abs()
+        graph.add_edges_from(nx.from_pandas_edgelist(edges, edge_attr=kept).edges(data=True))
         return graph
 
     def plot(self, ax: Axes | None = None, *, at_least: float = AT_LEAST) -> Axes:
@@ -170,6 +179,49 @@ class Learned(learn.Learned, _View):
         network, title = network_of(self.estimate, self.measures, at_least=at_least), self._title()
         axes = new_sheet(network, title, pyplot=True)[1] if ax is None else ax
         draw_network(network, axes, title)
+        return axes
+
+    def plot_nodes(self, measure: str = "strength", ax: Axes | None = None) -> Axes:
+        """Draw a measure of the nodes with its 95 % intervals, where these are known, the largest at the top.
+
+        Parameters
+        ----------
+        measure : {"strength", "expected_influence", "predictability"}
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure, whose `figure.savefig("nodes.pdf")` writes PDF, or SVG.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from dp_learn.output.picture import draw_intervals
+
+        nodes = self.nodes().set_index("node").sort_values(measure, ascending=False)
+        return draw_intervals(nodes[[measure, f"{measure}_low", f"{measure}_high"]], measure.replace("_", " "), ax)
+
+    def plot_stability(self, ax: Axes | None = None) -> Axes:
+        """Draw the correlation of centralities that 95 % of draws reach, by the share of the rows that is dropped.
+
+        Where a line is above 0.7 the order of the nodes is stable (Epskamp, Borsboom & Fried 2018). The graph has to be
+        learned with `stability`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            As of `plot_nodes`.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        import pandas as pd
+
+        if self.stability is None:
+            raise ParameterError("stability", "given to learn_graph, as a number of draws")
+        names = [name.replace("_", " ") for name in self.stability.coefficients]
+        drawn = pd.DataFrame(self.stability.quantiles, self.stability.dropped, names)
+        axes = drawn.plot(ax=ax, marker="o", xlabel="share of the rows dropped", ylabel="correlation")
+        axes.axhline(CORRELATION, linestyle=":")
         return axes
 
     def report(self, path: str | Path, *, at_least: float = AT_LEAST) -> Path:
@@ -198,11 +250,36 @@ class Learned(learn.Learned, _View):
     def result(self, at_least: float = AT_LEAST) -> GraphResult:
         """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""
         summary = summarize(self, self.bundles, self.stability, at_least=at_least)
-        found = self.stability, self.histograms
-        return GraphResult(self.bundles, summary, self.estimate, self, stability=found[0], histograms=found[1])
+        return GraphResult(
+            self.bundles, summary, self.estimate, self, stability=self.stability, histograms=self.histograms
+        )
 
     def _title(self) -> str:
         return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))
+
+
+def describe(bundle: Given) -> Description:
+    """Return what the columns of a bundle hold: means, deviations, shares, quantiles, and cross-tabulations.
+
+    Parameters
+    ----------
+    bundle : Bundle, str or Path
+        Open, or where it lies, and then verified first.
+
+    Returns
+    -------
+    Description
+        With data frames `columns` and `crosstabs`.
+
+    Raises
+    ------
+    BundleError
+        The bundle cannot be trusted.
+    EstimationError
+        There are too few rows, or numbers that cannot be computed with.
+    """
+    with opened(bundle) as (one,):
+        return describe_columns(one)
 
 
 class LearnOptions(Options, total=False):
@@ -216,7 +293,11 @@ class LearnOptions(Options, total=False):
 
 
 def learn_graph(
-    bundles: Given | Sequence[Given], *, stability: int | None = None, **options: Unpack[LearnOptions]
+    bundles: Given | Sequence[Given],
+    *,
+    stability: int | None = None,
+    engine: Engine | None = None,
+    **options: Unpack[LearnOptions],
 ) -> Learned:
     """Estimate the sparse graph of the rows before the noise, from one bundle or from several pooled.
 
@@ -228,6 +309,9 @@ def learn_graph(
     stability : int, optional
         Draw so many releases, at least 100, from the law of the graph and its noise, learn from each, and say how often
         each edge is found and how stable centralities are.
+    engine : Engine, optional
+        What runs these draws; this process, by default. ``Processes()`` of `dp_bundle.engines.engine` takes every core,
+        in scripts that begin below ``if __name__ == "__main__":``.
     fdr : float, optional
         List the edges found at this false discovery rate, rather than those of the sparse estimate.
     error_bars : bool
@@ -261,7 +345,7 @@ def learn_graph(
             drawn = measure_stability(
                 learned,
                 stability,
-                engine=own[0].engine or Processes(),
+                engine=engine or Processes(1),
                 progress=lambda done, count: begin(f"drawing releases, {done:,} of {count:,} done"),
             )
         return Learned(
@@ -303,49 +387,31 @@ class Comparison(compare.Comparison, _View):
         """Return the table of strengths.csv: the differences of the nodes' strengths, surest first."""
         return self._frame(self.result().strengths())
 
+    def plot(self, ax: Axes | None = None, *, most: int = 30) -> Axes:
+        """Draw the differences that are surest, with their intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            As of `Learned.plot_nodes`.
+        most : int
+            How many.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from dp_learn.output.picture import draw_intervals
+
+        pairs = self.pairs().head(most)
+        pairs.index = pairs["source"] + " -- " + pairs["target"]
+        return draw_intervals(pairs[["difference", "ci_low", "ci_high"]], "difference of partial correlations", ax)
+
     def report(self, path: str | Path) -> Path:
         """Write the page that `dp-learn compare` writes as report.html, and return its path; see `Learned.report`."""
         from dp_learn.output.page.comparison import make_comparison_page
 
         return self._write(path, make_comparison_page, self.result(), "compare_networks")
-
-
-class CompareOptions(TypedDict, total=False):
-    """The keyword arguments of `compare_networks`."""
-
-    fdr: float
-    confidence: float
-    progress: Callable[[str], None] | None
-    max_memory: int | None
-
-
-def compare_networks(bundles: Sequence[Given], **options: Unpack[CompareOptions]) -> Comparison:
-    """Compare the networks of releases of different rows, pair by pair and as a whole.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle, str or Path
-        Two or more, as of `learn_graph`, with the same columns.
-    fdr : float
-        The false discovery rate at which differences count as found, between 0 and 1; 0.05 by default.
-    confidence : float
-        The level of intervals, between 0 and 1; 0.95 by default.
-    progress, max_memory
-        As of `learn_graph`.
-
-    Raises
-    ------
-    BundleError
-        A bundle cannot be trusted.
-    SchemaError
-        The releases have other columns, or share rows.
-    EstimationError
-        Nothing can be compared: the sentence says why.
-    MemoryLimitError
-        It may need more memory than it may have.
-    """
-    with opened(bundles) as own:
-        return Comparison(**vars(compare.compare_networks(own, **options)), bundles=tuple(own))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -379,42 +445,18 @@ class Joint(joint.Joint, _View):
         return self._write(path, make_joint_page, self.result(), "learn_joint")
 
 
-class JointOptions(CompareOptions, total=False):
-    """The keyword arguments of `learn_joint`."""
+def _viewed(
+    learn: Callable[Concatenate[Sequence[Bundle], P], Any], view: Callable[..., V]
+) -> Callable[Concatenate[Sequence[Given], P], V]:
+    """Return a function that takes paths as well, which it opens and closes, and returns what is learned as a view."""
 
-    order: str
-    coupling: str
-    alpha: float | None
-    strength: float | None
+    @wraps(learn)
+    def learn_and_view(bundles: Sequence[Given], *args: P.args, **options: P.kwargs) -> V:
+        with opened(bundles) as own:
+            return view(**vars(learn(own, *args, **options)), bundles=tuple(own))
+
+    return learn_and_view  # type: ignore[return-value]
 
 
-def learn_joint(bundles: Sequence[Given], **options: Unpack[JointOptions]) -> Joint:
-    """Learn one graph a period from releases of different rows, each from all of them, and test what changed.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle, str or Path
-        From 2 to 60, as of `learn_graph`, with the same columns; in the order of time, if they have one.
-    order : {"time", "none"}
-        Whether neighbours are alike, or all.
-    coupling : {"fused", "smooth", "group"}
-        Values that stay the same until they jump, as by default; values that drift, which takes time; or links that are
-        in the same places, with values of their own.
-    alpha, strength : float, optional
-        The penalties of entries and of differences, on correlations; chosen by EBIC unless both are given.
-    fdr, confidence, progress, max_memory
-        As of `compare_networks`.
-
-    Raises
-    ------
-    BundleError
-        A bundle cannot be trusted.
-    SchemaError
-        The releases have other columns, share rows, have categories, or are too many.
-    EstimationError
-        There is no estimate: NoSolutionError, NotConvergedError, DrownedColumnError, or no penalty to choose.
-    MemoryLimitError
-        It may need more memory than it may have.
-    """
-    with opened(bundles) as own:
-        return Joint(**vars(joint.learn_joint(own, **options)), bundles=tuple(own))
+compare_networks = _viewed(compare.compare_networks, Comparison)
+learn_joint = _viewed(joint.learn_joint, Joint)

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
-from dp_bundle.base.quoting import name_columns, quote_name, quote_path
+from dp_bundle.base.quoting import Brief, name_columns, quote_name, quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample
@@ -96,8 +95,8 @@ def compare_networks(
 
     Parameters
     ----------
-    bundles : sequence of Bundle
-        Two or more, verified and open, with the same columns.
+    bundles : sequence of Bundle, str or Path
+        Two or more, open or where they lie, with the same columns; those that are paths are verified first.
     fdr : float
         The false discovery rate at which differences count as found, between 0 and 1.
     confidence : float

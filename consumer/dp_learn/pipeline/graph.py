@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
+from dp_bundle.base.quoting import Brief
 from dp_learn.inference.edges import EdgeInference, Pairs, shrink_weights
 from dp_learn.inference.nodes import NodeInference, node_strengths
 from dp_learn.matrices.linalg import FloatArray
@@ -184,20 +184,11 @@ class GraphEstimate(Brief):
         """The partial correlations of the edges by the precision matrix."""
         return partial_correlations(self.precision)[self._edges]
 
-    def ranking(self) -> pd.DataFrame | None:
+    def ranking_columns(self) -> dict[str, Any]:
         """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.
 
-        Returns
-        -------
-        DataFrame or None
-            source, target, evidence; with inference also desparsified and p_value. None without evidence.
+        Columns are source, target, evidence; with inference also desparsified and p_value. Empty without evidence.
         """
-        import pandas as pd
-
-        return None if self.evidence is None else pd.DataFrame(self.ranking_columns())
-
-    def ranking_columns(self) -> dict[str, Any]:
-        """Return the table of `ranking` as `edge_columns` does that of the edges, empty without evidence."""
         if self.evidence is None:
             return {}
         places = np.flatnonzero(np.triu(np.ones(self.evidence.shape, dtype=bool), 1))

@@ -28,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
-from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.quoting import Brief, quote_path
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.standard_errors import at_least_model, chance_alpha, null_standard_errors, rows_without_noise
@@ -169,8 +168,9 @@ def learn_joint(
 
     Parameters
     ----------
-    bundles : sequence of Bundle
-        From 2 to 60, verified and open, with the same columns; in the order of time, if they have one.
+    bundles : sequence of Bundle, str or Path
+        From 2 to 60, open or where they lie, with the same columns, in the order of time, if they have one; those that
+        are paths are verified first.
     order : {"time", "none"}
         Whether neighbours are alike, or all.
     coupling : {"fused", "smooth", "group"}

@@ -43,8 +43,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance, root_of
@@ -280,10 +280,10 @@ def _describe_unknown(graph: GraphEstimate, columns: dict[str, Any], model: Firs
         return []
     said, unknown = [], int(np.isnan(columns["predictability"]).sum())
     if unknown:
+        which = f"all {unknown}" if unknown == len(graph.columns) else f"{unknown} of {len(graph.columns)}"
         said.append(
-            f"of {unknown} of {len(graph.columns)} nodes, predictability is left empty: within its errors, the "
-            "debiased covariance is nearly singular, chance alone would explain too much, or the noise of two rounds "
-            "makes correlations too small"
+            f"predictability is left empty of {which} nodes: within its errors, the debiased covariance is nearly "
+            "singular, chance alone would explain too much, or the noise of two rounds makes correlations too small"
         )
     if graph.categories and graph.adjacency.any():
         said.append(

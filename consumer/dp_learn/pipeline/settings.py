@@ -7,8 +7,8 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution

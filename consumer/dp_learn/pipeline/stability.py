@@ -21,8 +21,8 @@ from functools import partial
 
 import numpy as np
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_bundle.engines.engine import Engine, map_in_order
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_bundle.base.quoting import Brief
 from dp_learn.glasso.problem import Solution, make_groups, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance, check_weights

@@ -24,6 +24,7 @@ from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
+    BundlePath,
     DataPath,
     NewPath,
     With,
@@ -132,7 +133,12 @@ def cli() -> None:
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
 @option("--confirmed", applies=ALWAYS, hidden=True, help="The mark of the table's files that the desk was asked about.")
-@option("--yes", applies=ALWAYS, is_flag=True, help="Publish without asking, which only a terminal is asked.")
+@option(
+    "--yes",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Ask nothing before publishing on a terminal, as with --json and --quiet.",
+)
 @option(
     "--account",
     applies=ALWAYS,
@@ -231,9 +237,11 @@ def publish_command(
         say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
         _ask(prepared, ledger)
+    elif earlier and ledger.books().account(policy.dataset.name).mu(policy.privacy.account) is None:
+        say("note: not all earlier releases protect this unit: together with this one, they promise it nothing")
 
     signing_key = _signing_key(key, say)
-    target = out or Path(f"{_plain_name(data)}.bundle.tar")
+    target = out or Path(f"{usual}.bundle.tar")
     require_no_minisig(target)
     beside: list[Any] = []
     follow = shown_as_lines if progress == "lines" else shown_on_terminal if is_shown else None
@@ -382,11 +390,48 @@ def plan_command(
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
 
+@cli.command("judge")
+@click.argument("data", type=DATA)
+@click.argument("bundle", type=BundlePath())
+@option(
+    "--policy",
+    "policy_file",
+    applies=ALWAYS,
+    type=click.Path(path_type=Path),
+    help="The policy file; NAME.policy.toml beside DATA by default.",
+)
+@option("--out", applies=ALWAYS, type=NewPath(), help="The page to write; NAME.judged.html beside DATA by default.")
+@quiet_option
+def judge_command(data: Place, bundle: Place, policy_file: Path | None, out: Path | None, quiet: bool) -> None:
+    """Show BUNDLE beside the clean DATA that it was made of, on a page for your eyes alone; nothing is spent.
+
+    Released and clean histograms, means and correlations stand side by side, with what was clipped and left out. Only
+    you may read the page: it is neither in the bundle nor on its page.
+
+    \b
+    Example:
+      dp-publish judge wine.parquet wine.bundle.tar
+    """
+    step("comparing", quiet=quiet)
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_publish.forecast.page.judging import make_page
+    from dp_publish.policy.columns import prepare
+    from dp_publish.policy.file import load_policy, policy_path, used_policy
+
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), {"like": bundle})
+    with open_bundle(bundle, allow_older=True) as released:
+        page = make_page(released, prepare(data, policy))
+    target = out or policy_path(data).with_name(f"{_plain_name(data)}.judged.html")
+    with writing_new(target, "file", "move it away, or give another --out"):
+        write_whole(target, page.encode(), replace=False, mode=0o600)
+    answer(f"wrote {target}: it shows the clean table, so keep it to yourself", quiet=quiet)
+
+
 @cli.command("desk")
 @click.argument("data", type=DATA, required=False)
 @option(
     "--practice",
-    applies=[Without("data")],
+    applies=ALWAYS,
     is_flag=True,
     help="Open a made-up table, in a folder and with a ledger apart.",
 )
@@ -425,13 +470,13 @@ def desk_command(
     from dp_publish.desk.session import Asked
     from dp_publish.policy.file import policy_path
 
-    if practice:
+    if practice == (data is not None):
+        raise click.UsageError("Give DATA, which is your table, or --practice, to try the desk")
+    if data is None:
         folder = Path(tempfile.mkdtemp(prefix="dpgraph-practice-"))
         data, ledger_place = Path(shutil.copy(_PRACTICE, folder)), f"{folder}/ledger.sqlite"
         os.chdir(folder)  # where the release goes
         tell(f"all of this practice is kept in {folder}")
-    if data is None:
-        raise click.UsageError("Missing argument 'DATA': name your table, or try the desk with --practice")
     asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place, header)
     serve(asked, port=port, browse=not no_browser, tell=tell)
 
@@ -613,7 +658,7 @@ def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:
     """Refuse to begin an account that nobody chose where another one is of a table with these columns."""
     from dp_publish.ledger.alike import find_alike
 
-    if (known := find_alike(ledger.books(), dataset, names)) is not None:
+    if known := find_alike(ledger.books(), dataset, names):
         same = shlex.join(["--account", known])
         raise PolicyError(
             f"{known!r} has an account, and the same columns: are these the same people? {same} adds the cost to what "

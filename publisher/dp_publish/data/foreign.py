@@ -191,7 +191,8 @@ class ForeignFile:
     def _describe(self, name: str) -> Described:
         levels = tuple(self._labels.get(name, {}).values())
         label = _line(self._book.column_names_to_labels[name] or "")
-        ordinal = self._book.variable_measure.get(name) == "ordinal"
+        of_text = self._book.readstat_variable_types[name] == "string"  # whose codes have the order of letters
+        ordinal = self._book.variable_measure.get(name) == "ordinal" and not of_text
         return Described(label, levels if len(levels) > 1 else (), ordinal, name in self._gaps)
 
     def _type_of(self, name: str) -> pa.DataType:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.quoting import and_more, counted, listed
-from dp_bundle.base.wording import LEAVE_OUT, MISSING_VALUES
+from dp_bundle.base.wording import IN_POLICY, LEAVE_OUT, MISSING_VALUES
 from dp_publish.data.cells import Written, is_gap, trim
 from dp_publish.data.dates import days
 from dp_publish.data.kinds import AS_IT_IS
@@ -85,7 +85,7 @@ def point_out_oddities(table: Table, names: Collection[str], *, declared: bool =
             told.setdefault(about, []).append(f"{what} of {name!r}")
     where, unless = (
         f"in the first {batch.num_rows:,} rows",
-        _EMPTIED + f", or listed in {MISSING_VALUES}" * (table.layout is not None),
+        _EMPTIED + f", or listed in {MISSING_VALUES}{IN_POLICY}" * (table.layout is not None),
     )
     return said + [
         about.format(where=where, cells=and_more(what, _SHOWN), unless=unless, leave_out=LEAVE_OUT)

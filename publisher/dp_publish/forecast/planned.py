@@ -41,6 +41,8 @@ HELD = {
     "no row.",
 }
 
+_PLENTY = 10  # times its columns: more are hardly made of a table's words and gaps
+
 
 @dataclass(frozen=True)
 class Protection:
@@ -208,9 +210,16 @@ class PlannedMoments(PlannedRelease):
         return self.mechanism.name
 
     def held(self, n_rows: int) -> str:
-        """Return what a release of so many rows holds; of two rounds, histograms if rows are enough for them."""
-        has_margins = isinstance(self.mechanism, TwoRound) and self.mechanism.has_margins(n_rows)
-        return HELD["histograms" if has_margins else self.release]
+        """Return what a release of so many rows holds; of two rounds, histograms if rows are enough for them.
+
+        Where levels and gaps are yet to be found, each is one column more, and there may be too many for histograms.
+        """
+        if not isinstance(self.mechanism, TwoRound) or not self.mechanism.has_margins(n_rows):
+            return HELD[self.release]
+        most = self.mechanism.most_in_margins(n_rows)
+        if self.policy.sought is None or self.mechanism.scored or most >= _PLENTY * len(self.kinds):
+            return HELD["histograms"]
+        return f"{HELD[self.release]} If words and gaps make at most {most} columns of these, a histogram of each, too."
 
     def share_lost(self, n_rows: int, spread: float) -> float:
         """Return the share of columns of this spread whose centers will probably not be found."""

@@ -93,7 +93,8 @@ def printed_epsilon(epsilon: float) -> str:
 
 def describe_worth(mu: float) -> str:
     """Return what a strength is worth to somebody who has to guess one of two, each as likely as the other."""
-    return f"a guess at one of two is right in {percent_at_most(1 - normal_tail(mu / 2))} of cases, in place of 50 %"
+    right = percent_at_most(1 - normal_tail(mu / 2))
+    return f"a guess at one of two is right in at most {right} of cases, in place of 50 %"
 
 
 def describe_weaker(mu: float) -> str:

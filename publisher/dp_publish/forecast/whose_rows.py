@@ -71,19 +71,18 @@ def _without_gaps(cells: pa.Array) -> pa.Array:
 
 def _recur(kept: pa.Array, table: Table) -> bool:
     """Return whether values recur as identifiers of persons do, whatever their column is called."""
-    if not (is_text(kept.type) or pa.types.is_integer(kept.type)):
-        return False
     counts = pc.value_counts(kept).field("counts").to_pylist()
-    if len(counts) < _LEAST_ALIKE:
+    if len(counts) < _LEAST_ALIKE or not (is_text(kept.type) or pa.types.is_integer(kept.type)):
         return False
     n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
     whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
-    look = as_they_look(kept.cast(pa.string()), table.cells.written)[0]
+    words = kept.cast(pa.string())
+    look = as_they_look(words, table.cells.written)[0]
     is_number = look in (Look.WHOLE, Look.CODE)
     if is_number and min(whole) == max(counts) > 1:
         return True
     pattern = _LONG_NUMBER if is_number else _CODE
-    codes: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), pattern)).as_py()
+    codes: float = pc.mean(pc.match_substring_regex(words, pattern)).as_py()
     return (is_number or look is Look.WORD) and codes > _SAME and _MANY < len(counts) / len(kept) < _SAME
 
 
@@ -100,13 +99,13 @@ def ask_whose(policy: Policy, repeated: Collection[str]) -> str:
     if not repeated or "unit" in policy.privacy.model_fields_set:
         return ""
     mu = policy.privacy.mu
-    left = "" if mu is None else f" at mu = {_TOGETHER * mu:g} alone, where {describe_worth(_TOGETHER * mu)}"
+    left = "" if mu is None else f", at mu = {_TOGETHER * mu:g}. There, {describe_worth(_TOGETHER * mu)}"
     by_column = str(_BY_COLUMN).format(shlex.quote(next(iter(repeated))))
     return (
         f"who is a person in this table? Values of {listed([*repeated])} repeat, so that several rows may be one "
-        f"person's. {by_column} protects all rows of one together, and leaves out those beyond K: choose K by how the "
-        f"table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by itself: {_TOGETHER} rows "
-        f"of one person are then protected together{left or ' less'}"
+        f"person's. {by_column} protects all rows of one together, and leaves out those beyond that number. Choose it "
+        f"by how the table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by itself, and "
+        f"{_TOGETHER} rows of one person less{left}"
     )
 
 

@@ -10,7 +10,7 @@ from dp_bundle.manifest.columns import source_names
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.ledger.books import Books
 
-_MOST = 20  # accounts that are looked at, the newest first
+_MOST = 20  # accounts that are looked at, those that were begun last
 _ENOUGH = 0.5  # of the columns, as some are left out of a release
 
 
@@ -29,7 +29,7 @@ def find_alike(books: Books, dataset: str, names: Collection[str]) -> str | None
     newest = {entry.dataset: entry for entry in books.standing() if entry.file}
     if books.standing(dataset):
         return None
-    for entry in sorted(newest.values(), key=lambda entry: entry.created, reverse=True)[:_MOST]:
+    for entry in [*newest.values()][-_MOST:]:
         file = Path(entry.file or "")
         with suppress(DpGraphError, OSError):
             if file.exists():

@@ -23,11 +23,9 @@ from dp_publish.policy.model import Policy
 
 _IDENTIFIER = re.compile(
     r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|__index_level_[0-9]+__|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)"
-    r"|(?i:(?:patient|person|customer|client|member|participant|respondent|subject|employee|student|user|account|case)"
-    r"[_\-. ]?(?:no|nr|number)\.?)"
 )
-_PERSON = re.compile(  # people and households in several languages, with or without a word for a number
-    r"(?i)(?:(?:id|no|nr|num|number|numero|número|numéro|code)[\W_]*(?:d[eu]|del|der|di|do|van)?[\W_]*)?"
+_PERSON = re.compile(  # people and households in several languages; groups are what makes an identifier of them
+    r"(?i)(?:(?:(id)|no|nr|num|number|numero|número|numéro|code)[\W_]*(?:d[eu]|del|der|di|do|van)?[\W_]*)?"
     r"(?:pers(?:on)?|people|patient|pat|pt|subject|subj|participant|respondent|client|customer|cust|user|member|student"
     r"|pupil|employee|worker|citizen|resident|inhabitant|household|hh|family|child|infant|mother|donor|individual|indiv"
     r"|case|account|author|owner|driver|tenant|voter|insured|beneficiary|animal"
@@ -38,9 +36,9 @@ _PERSON = re.compile(  # people and households in several languages, with or wit
     r"|soggetto|participante|partecipante|individuo|ciudadano|cidadão|cittadino|encuestado|empleado|hogares"
     r"|persoon|patiënt|klant|deelnemer|gebruiker|huishouden|gezin|leerling|medewerker|kund|deltagare|deltager|deltaker"
     r"|bruker|bruger|hushåll|husstand|elev|henkilö|potilas|asiakas|osoba|pacjent|klient|uczestnik|pacient|pacijent"
-    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자|pid|uid|ssn|mrn|nhs"
+    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자|(pid|uid|ssn|mrn)|nhs"
     r"|e?-?mail|login|username|pseudonym|kennung|identifi(?:er|ant|cador|cativo)|matricula|matrícula|dni|nif|cpf|iban)"
-    r"(?:e?s)?[\W_]*(?:id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|号|番号|번호)?[\W_]*"
+    r"(?:e?s)?[\W_]*(id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|号|番号|번호)?[\W_]*"
 )
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _CELLS = 2**20
@@ -130,8 +128,9 @@ def _find_padded(table: Table, kinds: Iterable[str], rows: int) -> tuple[str, ..
 
 
 def named_like_an_identifier(name: str) -> bool:
-    """Return True for names that suggest identifiers of rows: id, patient_id, customerId, uuid and the like."""
-    return _IDENTIFIER.fullmatch(name.strip()) is not None
+    """Return True for names that suggest identifiers of rows or people: id, patient_id, Kundennr, uuid and the like."""
+    person = _PERSON.fullmatch(name.strip())
+    return _IDENTIFIER.fullmatch(name.strip()) is not None or (person is not None and any(person.groups()))
 
 
 def named_like_a_person(name: str) -> bool:

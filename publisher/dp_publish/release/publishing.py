@@ -257,8 +257,8 @@ def _receipt(order: Order, reservation: Reservation, sealed: Sealed, begun: Begu
 
 
 def _recorded(target: Target) -> str:
-    """Return the place of a bundle for the log, which is text, whatever bytes a name has."""
-    return os.fsencode(target.path).decode("utf-8", "backslashreplace")
+    """Return the place of a bundle for the log, from wherever it is read; it is text, whatever bytes a name has."""
+    return os.fsencode(target.spelled).decode("utf-8", "backslashreplace")
 
 
 def _book(order: Order, maker: Maker, begun: Begun) -> Reservation:

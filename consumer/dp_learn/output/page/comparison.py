@@ -18,7 +18,7 @@ from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.network import write_names
-from dp_learn.output.page.report import TEMPLATES, describe_release, origin
+from dp_learn.output.page.report import TEMPLATES, origin
 from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
@@ -80,7 +80,6 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),
         "tables": [_differences_table(result), _strengths_table(result)],
-        "releases": [describe_release(bundle) for bundle in result.bundles],
         "rows": [(name, f"{rows:,.0f}") for name, rows in zip(result.names, found.effective_rows, strict=True)],
         **origin(result, command),
     }
@@ -108,7 +107,11 @@ def summarize_comparison(result: ComparisonResult) -> list[str]:
         if n_found
         else f"None of {n_tested:,} pairs differs at a false discovery rate of {found.fdr:g}."
     )
-    return [whole, pairs, "All errors are those of sampling and of the noise that was added to each release."]
+    visible = [
+        f"{result.names[one.second]} less {result.names[one.first]}: {result.describe_visible(one)}."
+        for one in each.each
+    ]
+    return [whole, pairs, *visible, "All errors are those of sampling and of the noise that was added to each release."]
 
 
 def _tests_table(result: ComparisonResult) -> PageTable:

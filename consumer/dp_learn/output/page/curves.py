@@ -35,39 +35,15 @@ _ROUNDED = 0.005  # what two decimals show as nothing
 _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
-def explain_alpha(found: GraphResult) -> list[str]:
-    """Return sentences on how alpha was chosen, and from which alpha on there is a solution; none without a path."""
-    learned = found.learned
-    if learned is None:
-        return []
-    said = []
-    alpha = number(learned.fit.solution.alpha, ".3g")
-    if learned.estimate.fdr is not None:
-        said.append("The links listed were found by tests; alpha decides on the graph that the tests start from.")
-    if (selection := learned.fit.selection) is None:
-        said.append(f"The penalty alpha = {alpha} was given with the command.")
-    else:
-        said.append(f"Of {len(selection.alphas)} penalties, alpha = {alpha} was chosen by {selection.rule}.")
-
+def explain_refit(learned: Learned) -> str:
+    """Return a sentence on the links that the chosen penalty leaves, where the fit on these has fewer; or nothing."""
     estimates = (learned.fit.solution.precision, learned.fit.precision)
     chosen, left = (int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1))) for each in estimates)
-    if left != chosen:
-        said.append(
-            f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
-            f"penalty, and left {left:,} of them."
-        )
-    return [*said, _solvable(learned)]
-
-
-def _solvable(learned: Learned) -> str:
-    smallest = learned.smallest_alpha
-    if smallest == 0.0:
-        return "Every penalty has a solution, as the matrix is positive definite."
-    if math.isinf(smallest):
-        return "Which penalties have a solution is not known."
+    if left == chosen:
+        return ""
     return (
-        f"Only penalties above {number(smallest, '.2g')} have a solution: with the noise subtracted the matrix is "
-        f"indefinite, its smallest eigenvalue being {number(learned.smallest_eigenvalue, '.2g')}."
+        f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
+        f"penalty, and left {left:,} of them."
     )
 
 

@@ -19,7 +19,7 @@ from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.network import empty_source
-from dp_learn.output.page.report import TEMPLATES, describe_release, origin
+from dp_learn.output.page.report import TEMPLATES, origin
 from dp_learn.output.several import spell_p
 
 MOST_LINKS, MOST_CHARTS = 600, 300
@@ -74,10 +74,10 @@ class _Links:
             [one.partial_error[self.pairs] for one in own]
         )
 
-    def ends(self, link: int, longest: int = 60) -> str:
+    def ends(self, link: int) -> str:
         """Return the names of the ends of a link."""
         names = self.result.found.nodes
-        return " – ".join(figure_text(names[int(side[link])], longest) for side in self.pairs)
+        return " – ".join(figure_text(names[int(side[link])], 60) for side in self.pairs)
 
 
 def make_joint_page(result: JointResult, command: str) -> str:
@@ -107,7 +107,6 @@ def make_joint_page(result: JointResult, command: str) -> str:
         "size": (_WIDTH, _TALL),
         "changed": _changes_table(result),
         "periods": _periods_table(result),
-        "releases": [describe_release(bundle) for bundle in result.bundles[:1]],
         **origin(result, command),
     }
     title = f"{result.names[0]} to {result.names[-1]}: joint graphs"

@@ -60,7 +60,7 @@ NODES: dict[str, Meaning] = {
 def make_table(
     name: str, caption: str, table: Columns, meanings: Mapping[str, Meaning], file: str, headings: int = 1
 ) -> PageTable:
-    """Return the first rows of those columns of a table that have a meaning here.
+    """Return the first rows of those columns of a table that have a meaning here, and a value in any row.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def make_table(
             _LEAST if column in {"p_value", "q_value"} else -math.inf,
         )
         for column, (heading, form, about) in meanings.items()
-        if column in table
+        if column in table and (form is None or not np.isnan(table[column]).all())
     ]
     n_rows = len(next(iter(table.values())))
     more = f"The first {MOST_ROWS:,} of {n_rows:,} rows; {file} has all of them." if n_rows > MOST_ROWS else ""

@@ -14,7 +14,7 @@ from dp_publish.policy.columns import Prepared
 from dp_publish.policy.open_columns import reasons
 
 _SCALES = {"raw": "values", "scores": "normal scores"}
-_BY_COLUMN = "values, or of normal scores where these are chosen"
+_BY_COLUMN = "values, or of normal scores where those suit a column"
 
 
 def describe_before(prepared: Prepared, ledger: Ledger) -> Iterator[str]:
@@ -46,5 +46,6 @@ def describe_before(prepared: Prepared, ledger: Ledger) -> Iterator[str]:
     yield f"readers: {describe_held(row)}"
     if policy.privacy.is_moments:
         scale = _SCALES.get(str(policy.privacy.scale), _BY_COLUMN)
-        yield f"correlations: of {scale}, give or take {1.96 * row.shown.error:.2g}"
+        off = f"{1.96 * row.shown.error:.2g}"
+        yield f"correlations: of {scale}. By the forecast, 95 % intervals reach about {off} to either side."
     yield f"account: {quote_name(policy.dataset.name)}. {budget_sentence(spending_of(ledger, policy), booked_mu)}"

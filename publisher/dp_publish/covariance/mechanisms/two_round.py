@@ -218,8 +218,11 @@ class TwoRound(Mechanism):
 
     def has_margins(self, n_rows: int) -> bool:
         """Return whether there are histograms: where scores are asked for, or rows are enough for them."""
-        enough = n_rows * self.row_mu >= _LEAST_ROWS * len(self.places)
-        return bool(self.columns) and (bool(self.scored) or enough)
+        return bool(self.columns) and (bool(self.scored) or len(self.places) <= self.most_in_margins(n_rows))
+
+    def most_in_margins(self, n_rows: int) -> int:
+        """Return of how many columns so many rows are enough for histograms."""
+        return int(n_rows * self.row_mu / _LEAST_ROWS)
 
     def _known_places(self, n_rows: int) -> tuple[Place, ...]:
         return places_of_whole(self.columns, self.places) if self.has_margins(n_rows) else self.places

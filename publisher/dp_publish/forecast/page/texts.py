@@ -146,7 +146,7 @@ def budget_sentence(account: Spending, booked_mu: float) -> str:
     several = account.releases > 1
     n = f"{account.releases} release{'s' * several} so far"
     if spent is None:
-        return f"{limit} Of its {n}, not all protect this unit, so that there is no total to add to."
+        return f"{limit} Of its {n}, not all protect this unit: together they promise it nothing."
     so_far = (
         f"{n} cost{'s' * (not several)} mu = {round_up(spent, 4)}" if account.releases else "Nothing of it is spent"
     )

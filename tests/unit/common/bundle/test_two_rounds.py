@@ -6,7 +6,7 @@ import pytest
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.bundle.inspection import _describe_kept, describe_bundle
+from dp_bundle.bundle.inspection import _describe_kept, _signers_words, describe_bundle
 
 
 def test_one_round_has_no_first(stored: Callable[[str], Bundle]) -> None:
@@ -25,3 +25,10 @@ def test_levels_and_gaps_are_0_or_1(of_scores: Bundle) -> None:
     ] * 2
     (red,) = (each.model_copy(update={"transform": None}) for each in of_scores.release.columns if each.name == "red")
     assert _describe_kept(red, 1.0, "") == "0 to 1"
+
+
+def test_what_synthetic_rows_go_by_is_not_among_the_signers_words(of_scores: Bundle) -> None:
+    """Other fields are, as JSON."""
+    said = of_scores.release.dataset.model_copy(update={"whole_numbers": ["red"], "keywords": ["wine"]})
+    words = dict(_signers_words(of_scores.release.model_copy(update={"dataset": said})))
+    assert (words["keywords"], "whole_numbers" in words) == (r'"[\"wine\"]"', False)

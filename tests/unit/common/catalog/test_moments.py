@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.catalog import shown
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.shown import survey_links
@@ -74,4 +75,17 @@ def test_a_portal_without_a_learner_shows_none_of_it(path: Path, monkeypatch: py
     make_catalog(path.parent, path.parent.with_name("site"))
     (page,) = path.parent.with_name("site").glob("datasets/*/release-1.html")
     assert 'id="correlations"' not in page.read_text()
+    assert "dp-bundle synthesize" not in page.read_text()
+
+
+def test_a_release_that_teaches_nothing_has_a_page_that_says_why(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be estimated, the columns are there all the same, and no command for rows."""
+
+    def drowned(_: object) -> None:
+        raise EstimationError("the noise drowns everything")
+
+    monkeypatch.setattr(shown.find_reader(), "correlations", drowned)
+    make_catalog(path.parent, path.parent.with_name("site"))
+    (page,) = path.parent.with_name("site").glob("datasets/*/release-1.html")
+    assert "Not everything could be learned: the noise drowns everything." in page.read_text()
     assert "dp-bundle synthesize" not in page.read_text()

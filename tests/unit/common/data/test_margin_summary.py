@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle import Bundle
-from dp_bundle.data.margin_summary import QUANTILES, cell_shares, roundest, share_interval, summarize_margin
+from dp_bundle.data.margin_summary import QUANTILES, bars_of, cell_shares, roundest, share_interval, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.portals.histograms import draw_margins
@@ -115,3 +115,13 @@ def test_intervals_hold_of_levels_replaced_at_random(n_levels: int, share: float
     assert 0.94 < np.mean((low <= share) & (share <= high)) < 0.96
     low, high = share_interval(seen, n_rows)
     assert share == 1 / n_levels or np.mean((low <= share) & (share <= high)) < 0.94
+
+
+def test_bars_end_where_counts_stand_out_no_more() -> None:
+    """A hundred cells of nothing but noise on either side of a normal column do not stretch its picture."""
+    edges = np.concatenate([np.arange(-104.0, -4.0), np.arange(-4.0, 4.1, 0.25), np.arange(5.0, 105.0)])
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        bars = bars_of(noisy(edges, rng.normal(size=N), rng), N, VARIANCE)
+        assert -6 <= bars[0].low < -1.5
+        assert 1.5 < bars[-1].high <= 6

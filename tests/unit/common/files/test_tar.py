@@ -53,7 +53,7 @@ def held(descriptor: int) -> Members:
     return Members(HeldFile(os.fdopen(descriptor, "rb", buffering=0, closefd=False)), "t")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=1100), max_size=25))
 def test_any_contents_round_trip_and_are_a_tar(contents: list[bytes]) -> None:
     """Whatever the members hold, our reader and Python's tarfile both give it back."""

@@ -42,7 +42,7 @@ cells = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(cells, min_size=1, max_size=6))
 def test_mu_is_that_of_the_farthest_neighbouring_rows(drawn: list[tuple[str, int, float, int | None]]) -> None:
     """Of any blocks and integers, mu for a cell, a row and a change is that of the worst of all pairs of rows."""
@@ -87,7 +87,7 @@ responses = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(responses)
 def test_mu_of_randomised_response_is_the_smallest_below_its_trade_off(response: RandomizedResponse) -> None:
     """The normal curve of mu is nowhere above the exact trade-off, touches it at a corner; a smaller one is above."""

@@ -62,7 +62,7 @@ def delta_by_enumeration(losses: dict[DiscreteLoss, int], epsilon: float) -> flo
 cells = st.builds(DiscreteLoss, st.integers(1, 6), st.floats(0.2, 3.5))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(cells, min_size=1, max_size=3), st.floats(0.0, 12.0))
 def test_bound_is_below_what_adding_up_gives(kinds: list[DiscreteLoss], epsilon: float) -> None:
     """Whatever the columns, the bound is below their delta, and above it a tenth further on the curve."""

@@ -46,7 +46,7 @@ def test_masses_of_intervals_fall_off_faster_farther_out_and_for_longer_ones() -
     assert (np.diff(table, axis=1) > 0).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 10**6), st.floats(1e-6, 60))
 def test_sigma_is_the_least_that_gives_mu(steps: int, mu: float) -> None:
     """And the inverse of mu."""
@@ -56,7 +56,7 @@ def test_sigma_is_the_least_that_gives_mu(steps: int, mu: float) -> None:
     assert discrete_gaussian_mu(steps, 0.999 * sigma) > mu
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.05, 30)), min_size=1, max_size=6), st.floats(0, 5))
 def test_what_rho_allows_is_never_less_than_mu(cells: list[tuple[int, float]], beside: float) -> None:
     """Of cells with discrete noise, and something else of a known mu: rho alone bounds the mu of all together."""

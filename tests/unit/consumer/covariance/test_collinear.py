@@ -34,13 +34,25 @@ def test_what_determines_a_column_is_told_in_its_units() -> None:
     x = rng.normal(size=(5000, 4))
     loose = x[:, 3] + 0.5 * rng.normal(size=5000)
     total, copy = x[:, 0] + 2 * x[:, 1] + x[:, 2], 30 * x[:, 3]
-    found = find_determined(pooled_from(np.c_[x, total, copy, loose], 0.05, rng))
+    found = find_determined(pooled_from(np.c_[x, total, copy, loose], 0.05, rng), {})
     assert [*found] == ["4", "5"]
     assert "2 x 1" in found["4"]
     assert found["5"].startswith("5 = 30 x 3 + a constant, to ")
-    (said,) = find_determined(pooled_from(np.c_[x, 10 * x[:, 0] + 0.9 * x[:, 1] + 0.4 * x[:, 2]], 0.02, rng)).values()
+    pooled = pooled_from(np.c_[x, 10 * x[:, 0] + 0.9 * x[:, 1] + 0.4 * x[:, 2]], 0.02, rng)
+    (said,) = find_determined(pooled, {}).values()
     assert "0.9" in said  # a small part, too
     assert float(said.split()[-6]) > 4.0  # what is not named is in the figure
+
+
+def test_a_copy_is_told_under_noise_and_across_scales() -> None:
+    """Where values and scores are compared, as much is possible as a histogram says; what is merely strong is kept."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(5000, 3))
+    x[:, 1] = 0.97 * x[:, 0] + 0.24 * x[:, 1]
+    bent = np.exp(0.4 * x[:, 0])
+    pooled = pooled_from(np.c_[x, x[:, 2] + 0.001 * x[:, 0], bent / bent.std()], 0.2, rng)
+    assert [*find_determined(pooled, {})] == ["2"]
+    assert [*find_determined(pooled, {"0": 1.0, "1": 1.0, "4": 0.4 / np.sqrt(np.expm1(0.16))})] == ["2", "4"]
 
 
 def test_columns_of_a_node_count_together() -> None:
@@ -94,15 +106,15 @@ def test_pairs_whose_collinearity_the_noise_hides_are_found(
 
 
 def test_an_empty_list_of_edges_has_a_true_reason(tmp_path: Path, command: Run) -> None:
-    """A column there twice hides edges at a false discovery rate, a large alpha all of them; neither is the noise."""
+    """A total hides edges at a false discovery rate, a large alpha all of them; neither is the noise."""
     x = np.random.default_rng(0).normal(size=(3000, 4))
     x[:, 1] += x[:, 0]
-    pd.DataFrame(np.c_[x, x[:, 0]], columns=list("abcde")).to_parquet(tmp_path / "twice.parquet")
-    (tmp_path / "twice.policy.toml").write_text('[privacy]\nunit = "cell"\nmu = 60\n[columns."*"]\nbounds = [-6, 6]\n')
+    pd.DataFrame(np.c_[x, x[:, 0] + x[:, 2]], columns=list("abcde")).to_parquet(tmp_path / "twice.parquet")
+    (tmp_path / "twice.policy.toml").write_text('[privacy]\nunit = "cell"\nmu = 30\n[columns."*"]\nbounds = [-6, 6]\n')
     assert command("dp-publish", "twice.parquet").returncode == 0
 
     found = command("dp-learn", "twice.bundle.tar", "--fdr", "0.05").stdout
-    assert "determine the others: a, e." in found
+    assert "determine the others: a, c, e." in found
     assert "edges of the collinear columns" in found
     for words in ([], ["--estimator", "scio"]):
         assert "penalty removes them all" in command("dp-learn", "twice.bundle.tar", "--alpha", "2", *words).stdout

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.portals.learned import Correlations, require_reader
+from dp_bundle.data.learned import Correlations, require_reader
 from dp_learn import learn_graph
 from dp_learn.output import reader
 from dp_learn.pipeline import learn
@@ -29,7 +29,7 @@ def draw(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
 def read(path: Path) -> Correlations:
     """Return what is told of a bundle."""
     with open_bundle(path) as bundle:
-        return reader.correlations(bundle)
+        return bundle.correlations()
 
 
 def test_the_reader_is_found_where_the_distribution_is_installed() -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.output.folder import write_graphml, write_pairs, write_square, write_table
+from dp_learn.output.page.links import NODES, make_table
 from dp_learn.pipeline.learn import Learned, learn_sample
 from dp_learn.pipeline.settings import Settings
 
@@ -97,3 +98,5 @@ def test_nodes_of_too_much_noise_have_empty_cells(tmp_path: Path) -> None:
     assert len(table) == len(found.estimate.columns)
     assert table["predictability"].isna().all()
     assert any("predictability is left empty" in note for note in found.notes)
+    shown = make_table("nodes", "", found.measures.columns, NODES, "nodes.csv")
+    assert "Predictability" not in {column.label for column in shown.columns}  # on a page, no column is empty

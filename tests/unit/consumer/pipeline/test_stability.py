@@ -25,20 +25,6 @@ def learned(noise: float = 0.05, fdr: float | None = None) -> Learned:
     )
 
 
-@pytest.mark.slow
-def test_draws_find_what_is_sure() -> None:
-    """A strong link is in every draw, a weak one in some, others in hardly any; with more noise, fewer are."""
-    found = [measure_stability(learned(noise), 100, engine=Processes(1)) for noise in (0.05, 3.0)]
-    quiet, noisy = (each.frequency for each in found)
-
-    assert quiet[0, 1] == 1.0
-    assert 0.2 < quiet[2, 3] < 1.0
-    assert np.median(quiet[np.triu_indices(5, 1)]) <= 0.02
-    assert noisy[2, 3] < quiet[2, 3]
-    assert found[0].coefficients["strength"] > 0.0
-    assert "strength" in found[0].sentence
-
-
 @pytest.mark.parametrize("engine", [Threads(2), pytest.param(Processes(2), marks=pytest.mark.slow)])
 def test_every_engine_gives_the_same(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process, threads and several processes give the same numbers, and a strong link is in every draw."""

@@ -28,7 +28,7 @@ def kept(cap: EntityCap) -> list[Any]:
     return [value for batch in cap.table.read({"x": "integer"}, 3) for value in batch.column(0).to_pylist()]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     names=st.lists(st.sampled_from(["a", "b", "c", "d e", "00", "\u2603"]), max_size=40),
     max_rows=st.integers(1, 8),

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy, policy_with
+from tests.unit.publisher.data.test_text_file import read
 
 from dp_bundle.base.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
 from dp_bundle.trust.signing import load_private_key
@@ -33,13 +34,6 @@ FRAME = pd.DataFrame({"x": [0.5, 1.5, None], "n": pd.array([1, None, 3], dtype="
 
 
 CONTENT = {"n": [1, None, 3], "x": [0.5, 1.5, None]}
-
-
-def read(source: Any, kinds: dict[str, str], rows: int = 1000) -> dict[str, list[Any]]:
-    """Read columns and join the batches."""
-    batches = list(open_table(source).read(kinds, rows))
-    assert all(batch.num_rows <= rows for batch in batches)
-    return pa.Table.from_batches(batches).to_pydict() if batches else {}
 
 
 class Stream:

@@ -40,7 +40,6 @@ def test_letters_of_another_encoding_are_objected_to_before_anything_is_paid(
     assert 'encoding = "cp1252"' in answer.text
     assert desk.opened.seems["town"] == "words, 2 different: Basel, Lörrach"
     assert desk.opened.seems["weight"].startswith("numbers, from ")
-    assert [*desk.opened.repeated] == ["patient"]  # that may say whose a row is
 
 
 def test_a_file_without_names_is_opened_and_the_first_line_is_asked_for(tmp_path: Path, visits: pd.DataFrame) -> None:

@@ -69,7 +69,6 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ("extra = 1\n[privacy]\nmu = 1", "extra"),
         ("[privacy]\nmu = inf", "privacy.mu"),
         ("[privacy]\nmu = true", "privacy.mu"),
-        ("[privacy]\ndelta = 1e-6\nmu = 1", "give both"),
         ("[dataset]\nname = ''\n[privacy]\nmu = 1", "name"),
         (f"[dataset]\ntitle = '{'x' * 10_001}'\n[privacy]\nmu = 1", "title"),
         ("[privacy]\nmu = 1\n[columns.a]\nbound = [0, 1]", "columns.a.bound"),
@@ -95,6 +94,11 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 20.0", "center must be within"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 0.0\nscale = 21.0", "scale must be"),
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
+        ('[table]\ndelimiter = "1"', "table.delimiter"),
+        ('[table]\ndecimal = "x"', "table.decimal"),
+        ('[table]\nheader = "second"', "table.header"),
+        ('[table]\nencoding = "klingon"', "table.encoding"),
+        ("[table]\nmissing_values = [-999]", "table.missing_values"),
     ],
 )
 def test_each_mistake_is_a_policy_error_with_one_sentence(wrong: str, sentence: str, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) 
     assert len({math.frexp(column.cell_noise.sigma)[0] for column in columns}) <= N_RUNGS
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(2.0**-400, 2.0**400))
 def test_the_next_rung_is_never_below(sigma: float) -> None:
     """A rung is at least sigma and less than 0.55 % above it; a rung stays where it is."""

@@ -46,7 +46,7 @@ def noiseless(columns: tuple[Column, ...], raw: list[float | None], monkeypatch:
     return np.column_stack([column.to_numpy() for column in found.columns])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     low=st.floats(-1e6, 1e6),
     width=st.floats(1e-3, 1e6),

@@ -59,7 +59,7 @@ WILD = [math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, -0.0, 0.0, 0.1, 1e1
 
 
 @pytest.mark.usefixtures("_silent")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     low=st.floats(-1e12, 1e12),
     width=st.floats(1e-9, 1e12),

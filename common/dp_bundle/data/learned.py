@@ -11,16 +11,13 @@ from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.brief import Brief
 from dp_bundle.base.errors import DpGraphError
-
-if TYPE_CHECKING:
-    from dp_bundle.bundle.opened import Bundle
+from dp_bundle.base.quoting import Brief
 
 _GROUP = "dp_bundle.reader"
 
@@ -91,13 +88,13 @@ class Spread(NamedTuple):
 class Reader(Protocol):
     """Who learns from a verified bundle; everything may raise EstimationError, BundleFormatError, MemoryLimitError."""
 
-    def correlations(self, bundle: Bundle, *, of_scores: bool = False) -> Correlations:
+    def correlations(self, bundle: Any, *, of_scores: bool = False) -> Correlations:
         """Return the correlations of the columns before the noise, of normal scores those of the variables behind."""
 
-    def spread(self, bundle: Bundle) -> Spread:
+    def spread(self, bundle: Any) -> Spread:
         """Return the means and the standard deviations of the columns before the noise."""
 
-    def network(self, bundle: Bundle) -> Network:
+    def network(self, bundle: Any) -> Network:
         """Return the graph that is learned by default."""
 
 

@@ -1,0 +1,176 @@
+"""What each column of a release holds, and how often levels go together, with intervals, as far as the release tells.
+
+A mean errs by the sampling of the rows and by the noise, whose variances add up. So does the share of rows with two
+levels, the mean of a product of two indicators: sampling makes p (1 - p) / n of its variance. On sums of second moments
+the noise is A Z A' + (A Z v) m' + m (A Z v)' for means m of the rows and the constant's direction v, where v' Z v is
+known; see `dp_learn.covariance.two_rounds`. Of rows the variance of products is that of the rows. Intervals of shares
+are Wilson's, with the noise in them; those of deviations are symmetric on the logarithm.
+
+References
+----------
+Wilson (1927), Probable inference, the law of succession, and statistical inference, JASA 22(158).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dp_bundle import Bundle
+from dp_bundle.base.quoting import guard_cell, name_columns, quote_name
+from dp_bundle.data.margin_summary import share_interval
+from dp_bundle.manifest.columns import source_names
+from dp_bundle.manifest.release import Release, shape_of
+from dp_bundle.manifest.sources import NO_VALUE, SOURCE_KINDS
+from dp_bundle.page.document import fill_template
+from dp_bundle.privacy.normal import normal_quantile
+from dp_learn.covariance.moments import row_errors
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import RowSource, bundle_source
+from dp_learn.covariance.standard_errors import clear_variances
+from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.output.folder import Result, Summary, margin_tables
+from dp_learn.output.messages import HARDLY, describe_bundle, describe_files
+from dp_learn.output.methods import TEXTS
+from dp_learn.output.summary import clipped_shares, describe_origin, read_histograms
+from dp_learn.pipeline.memory import require_learnable
+
+Row = tuple[Any, ...]  # of a table: names, an estimate, and the ends of its interval
+_Z = normal_quantile(0.975)
+_SHOWN = 60  # lines of a table
+_ENDS = ["ci_low", "ci_high"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Description(Result):
+    """What the columns of a release hold.
+
+    Attributes
+    ----------
+    bundles, summary
+        As of `Result`; the notes of the summary say what the release cannot tell.
+    columns : DataFrame
+        A line for each mean, standard deviation, quantile and share: column, level, quantity, estimate, ci_low,
+        ci_high (95 %), in the units of columns, which are in its `attrs`.
+    crosstabs : DataFrame
+        A line for every two levels of different columns, with the share of rows that have both: column, level, other,
+        other_level, share, ci_low, ci_high.
+    """
+
+    bundles: Sequence[Bundle]
+    summary: Summary
+    columns: pd.DataFrame
+    crosstabs: pd.DataFrame
+
+    def write_files(self, folder: Path) -> None:
+        """Write both tables."""
+        for name, table in {"description.csv": self.columns, "crosstabs.csv": self.crosstabs}.items():
+            table.map(lambda cell: guard_cell(cell) if isinstance(cell, str) else cell).to_csv(
+                folder / name, index=False
+            )
+
+
+def describe_columns(bundle: Bundle) -> Description:
+    """Return what the columns of a verified bundle hold.
+
+    Raises
+    ------
+    EstimationError
+        There are too few rows, or numbers that cannot be computed with.
+    BundleFormatError
+        The data are not what the manifest says.
+    MemoryLimitError
+        It may need more memory than it may have.
+    """
+    release = bundle.release
+    require_learnable(shape_of(release), estimator="thresholded-covariance")
+    with few_threads(len(release.columns)):
+        sample = Sample([bundle_source(bundle, told=())])
+        means, deviations, shares = _find_moments(sample, release)
+        rows = _of_histograms(margin_tables(read_histograms([bundle], sample), release))
+
+    levels, known = _levels(release), {(row[0], row[2]) for row in rows if row[1] != NO_VALUE}
+    unknown = [column.name for column in release.columns if column.transform is not None]
+    unknown += [name for name, (_, _, share) in clipped_shares(bundle).items() if share > HARDLY]
+    places = {name: place for place, name in enumerate(sample.pooled.columns)}
+    for name, place in places.items():
+        column, level = levels.get(name, (name, ""))
+        if level and (column, "share") not in known:
+            rows.append((column, level, "share", *shares[place, -1]))
+        elif not level and name not in unknown:
+            rows += [(name, "", "mean", *means[place])] if (name, "mean") not in known else []
+            rows.append((name, "", "standard deviation", *deviations[place]))
+    order = [*source_names(release.columns)]
+    rows.sort(key=lambda row: order.index(row[0]))
+
+    pairs = [pair for pair in combinations(levels, 2) if levels[pair[0]][0] != levels[pair[1]][0]]
+    together = [(*levels[j], *levels[k], *shares[places[j], places[k]]) for j, k in pairs]
+    columns = pd.DataFrame(rows, columns=["column", "level", "quantity", "estimate", *_ENDS])
+    units = {column.source_name: column.unit for column in release.columns if column.unit}
+    plain = {source.name: SOURCE_KINDS[source.kind].meaning for source in release.sources if not source.levels}
+    columns.attrs["units"] = plain | units
+    crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
+    about = {"quantities": set(columns["quantity"]), "untold": unknown, "n_together": len(crosstabs)}
+    about |= {"moments": release.second_moments, "name_columns": name_columns}
+    notes = fill_template(TEXTS, "unknown.txt", about).splitlines()
+    summary = {**describe_origin([bundle], sample.pooled), "notes": notes, "contradictions": []}
+    return Description([bundle], summary, columns, crosstabs)
+
+
+def _levels(release: Release) -> dict[str, tuple[str, str]]:
+    """Return the column and the level that each published indicator stands for."""
+    return {
+        name: (source.name, level)
+        for source in release.sources
+        if source.kind in {"boolean", "category"}
+        for name, level in zip(source.columns[::-1], source.levels[::-1], strict=False)  # of two levels the second
+    }
+
+
+def _find_moments(sample: Sample, release: Release) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, deviations and mean products of p columns, and last in a row their means, each with its interval.
+
+    Returns
+    -------
+    ndarray of shape (p, 3), ndarray of shape (p, 3), ndarray of shape (p, p + 1, 3)
+        An end is NaN where errors are unknown, and a deviation where noise drowns it.
+    """
+    pooled, (source,), (described,) = sample.pooled, sample.sources, sample.pooled.sources
+    n, unit, mean, moments = described.n_rows, np.eye(len(pooled.columns)), sample.location, release.second_moments
+    own = np.where(clear_variances(pooled), pooled.covariance.diagonal(), np.nan)
+    seen = np.column_stack([pooled.covariance * (1.0 - 1.0 / n) + np.outer(mean, mean), mean])
+    error, of_variance, noise = *np.full((2, len(mean)), np.nan), np.full(seen.shape, np.nan)
+    if isinstance(source, RowSource):
+        error = source.describe(*sample.moments).covariance.diagonal() / n
+        of_variance = row_errors(source.matrices(), mean, unit).products.diagonal()
+        total = np.column_stack([row_errors(source.matrices(), 0.0 * mean, unit).products, error])
+        noise = np.maximum(total - seen * (1.0 - seen) / n, 0.0)
+    elif pooled.has_error_law and moments is not None and moments.constant:
+        law: Any = described.known_noise
+        constant = moments.constant if moments.first_round is None else 1.0
+        noise = getattr(law, "noise", law).of_raw_moments(mean, constant)[:-1]
+        error = noise[:, -1] + np.maximum(pooled.covariance.diagonal(), 0.0) / n
+
+    away, factor = _Z * np.sqrt(error), np.exp(_Z * np.sqrt(of_variance) / (2.0 * own))
+    return (
+        np.column_stack([mean, mean - away, mean + away]),
+        np.sqrt(own)[:, None] * np.column_stack([np.ones(len(own)), 1.0 / factor, factor]),
+        np.stack([np.clip(seen, 0.0, 1.0), *share_interval(seen, n, noise * n**2)], axis=-1),
+    )
+
+
+def _of_histograms(tables: Any) -> list[Row]:
+    """Return the shares of levels and the quantiles of numbers that histograms tell."""
+    cells, quantiles = (zip(*tables.get(name, {}).values(), strict=True) for name in ("margins.csv", "quantiles.csv"))
+    shares = [(name, level, "share", *found[-3:]) for name, level, *found in cells if level]
+    return shares + [(name, "", quantity, *found) for name, quantity, *found in quantiles if quantity != NO_VALUE]
+
+
+def describe_description(result: Description, folder: Path) -> str:
+    """Return the lines that dp-learn describe prints."""
+    said = {"signed": describe_bundle(result.bundles[0]), "wrote": describe_files(folder), "quote_name": quote_name}
+    return fill_template(TEXTS, "description.txt", {"found": result, "most": _SHOWN, **said}).rstrip()
