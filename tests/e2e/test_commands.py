@@ -61,7 +61,8 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     }
     visible = {name for name in written if not name.startswith(".")}
     page = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"[\w.]+\.(?:csv|graphml|png|html|json)", learned.stdout.rpartition("wrote ")[2])) == visible
+    listed = re.findall(r"[\w.]+\.(?:csv|graphml|png|html|json|txt)", learned.stdout.rpartition("wrote ")[2])
+    assert set(listed) == visible
     assert set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)) >= visible
     edges = pd.read_csv(folder / "edges.csv")
     assert list(edges.columns)[:3] == ["source", "target", "partial_correlation"]
