@@ -188,6 +188,7 @@ def test_what_applies_to_an_estimator_makes_a_difference(
 
 REFUSED = {  # by every condition of an option on another one: words that break it
     "dp-learn --scheduler, engine": ["chain.bundle.tar", "--scheduler", "tls://127.0.0.1:1"],
+    "dp-learn describe --scheduler, engine": ["chain.bundle.tar", "--scheduler", "tls://127.0.0.1:1"],
     **{
         f"dp-learn {name} --scheduler, engine": [*["chain.bundle.tar"] * 2, "--scheduler", "tls://127.0.0.1:1"]
         for name in ("compare", "joint")

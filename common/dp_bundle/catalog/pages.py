@@ -180,12 +180,10 @@ def _missing(history: Sequence[Facts], withdrawn: Collection[int]) -> str:
 
 def _noise_table(columns: Sequence[Sequence[str]]) -> PageTable:
     heads = ("column", "values kept within", "noise on every value", "its standard deviation as a share of the bounds")
-    by_column = [list(each) for each in zip(*columns, strict=True)]
-    return PageTable(
-        "noise",
-        "The noise on each column, and what values were clipped to before it was added.",
-        [TableColumn(head, texts) for head, texts in zip(heads, by_column, strict=True)],
-    )
+    by_column = [list(each) for each in zip(*columns[:LISTED], strict=True)]
+    caption = "The noise on each column, and what values were clipped to before it was added."
+    shown = [TableColumn(head, texts) for head, texts in zip(heads, by_column, strict=True)]
+    return PageTable("noise", caption, shown, more=_and_columns(len(columns) - LISTED))
 
 
 def _preview(preview: Facts) -> PageTable:
@@ -196,8 +194,11 @@ def _preview(preview: Facts) -> PageTable:
     )
     columns = [TableColumn("row", list(range(1, len(lines[0]) + 1)), "d")]
     columns += [TableColumn(head, values, ".6g") for head, values in zip(preview["heads"], lines, strict=True)]
-    rest = f"{more} further columns are in the download." if more > 1 else "One further column is in the download."
-    return PageTable("preview", caption, columns, more=rest if more > 0 else "")
+    return PageTable("preview", caption, columns, more=_and_columns(more))
+
+
+def _and_columns(more: int) -> str:
+    return f"{counted(more, 'further column')} in the file." if more > 0 else ""
 
 
 def hundred_guesses(n_right: int) -> Markup:

@@ -8,11 +8,12 @@ and the graph are learned by whoever learns here (`data.learned`).
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice, pairwise
-from typing import Any
+from itertools import accumulate, islice, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +32,15 @@ from dp_bundle.portals.histograms import MOST_DRAWN, Picture, draw_margins, shar
 
 _LINKED, _PUBLISHED = 50, 200  # raw and published columns, up to which a graph takes seconds
 _MOST_CELLS = 2**24  # of rows that are read for a page
+_MOST_COLUMNS = 1_000  # published, of which correlations take seconds
+_MOST_SAID = 100_000  # characters of a list
 _MAPPED = 40  # columns
 LISTED = 300  # pairs, and links
 _BARS = 30
 _BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
 _ROWS, _ACROSS = 8, 12  # of the preview
 Facts = dict[str, Any]
+T = TypeVar("T")
 NOTHING_LEARNED: Facts = {"map": None, "pairs": [], "graph": None, "worth": None, "why": "", "notes": []}
 
 
@@ -66,10 +70,14 @@ def show_data(bundle: Bundle) -> Facts:
         facts["shows"], pictures = "moments", _of_spread(bundle)
     clip = release.second_moments.column_clip if release.second_moments is not None else None
     drawn, meanings = {picture.name: asdict(picture) for picture in pictures}, raw_meanings(release)
-    nothing, first = asdict(Picture("", [], ("", ""), [])), dict[str, Column]()
+    nothing: Facts = {**asdict(Picture("", [], ("", ""), [])), "n_more": 0}
+    for picture in drawn.values():
+        bars = picture["bars"] if picture["ends"][0] else _first_of(picture["bars"], _MOST_SAID // 10)
+        picture |= {"bars": bars, "n_more": len(picture["bars"]) - len(bars)}
+    first = dict[str, Column]()
     for column in release.columns:
         first.setdefault(column.source_name, column)
-    facts["columns"] = [
+    columns = [
         {
             **drawn.get(name, nothing),
             "name": name,
@@ -80,7 +88,14 @@ def show_data(bundle: Bundle) -> Facts:
         }
         for name, column in islice(first.items(), MOST_DRAWN)
     ]
+    facts["columns"] = _first_of(columns, _MOST_SAID)
     return facts | {"n_raw": len(first), "links": survey_links(bundle)}
+
+
+def _first_of(entries: Sequence[T], most: int) -> list[T]:
+    """Return the first entries, whose words may be strangers', up to so many characters."""
+    sizes = accumulate(len(json.dumps(each)) for each in entries)
+    return [each for each, size in zip(entries, sizes, strict=True) if size <= most]
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +253,9 @@ def survey_links(bundle: Bundle) -> Facts | None:
         return None
     release = bundle.release
     facts = NOTHING_LEARNED | {"notes": describe_scale(release.columns)}
-    if release.kind == "rows" and release.n_rows * len(release.columns) > _MOST_CELLS:
-        return facts | {"why": "a page does not read so many rows, and dp-learn does"}
+    n_columns = len(release.columns)
+    if n_columns > _MOST_COLUMNS or (release.kind == "rows" and release.n_rows * n_columns > _MOST_CELLS):
+        return facts | {"why": "a page does not read so many rows or columns, and dp-learn does"}
     try:
         raw = [column.source_name for column in release.columns]
         facts |= _correlations(reader.correlations(bundle), raw)

@@ -24,6 +24,7 @@ from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 
 NOISE = "none stands out from the noise"
+RULE = "the rule that chose alpha keeps none; --fdr 0.05 lists what tests of all pairs find"
 PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"
 _NAMED = 10
 _SHOWN = 10
@@ -86,7 +87,7 @@ def _why_none(summary: Summary) -> str:
         return f"edges of the collinear columns cannot be told apart, and of the others {NOISE}"
     if summary["fdr"]:
         return NOISE
-    return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
+    return PENALTY if summary["alpha_chosen_by"] == "the user" else RULE
 
 
 def describe_notes(found: GraphResult) -> list[str]:

@@ -23,13 +23,14 @@ from scipy.stats import norm
 from tests.unit.common.trust.test_succession import KEYS, PRIVATE, rotation
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.catalog import shown
 from dp_bundle.catalog.checking import check_site
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog, withdraw
+from dp_bundle.catalog.pages import page_beside
 from dp_bundle.catalog.site import serve_site
+from dp_bundle.catalog.withdrawals import note_path
 from dp_bundle.cli.main import withdraw as withdraw_command
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement
@@ -207,13 +208,10 @@ def test_a_note_is_beside_the_folder_that_a_command_is_in(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a reason that is longer than a note holds is refused in a sentence."""
-    with open_bundle(published / "one.tar", UnsafeTrustAnyone()) as bundle:
-        unpack_bundle(bundle, tmp_path / "one")
-    monkeypatch.chdir(tmp_path / "one")
-    refused = CliRunner().invoke(withdraw_command, [".", "--why", "x" * 2001])
+    refused = CliRunner().invoke(withdraw_command, [str(published / "one.tar"), "--why", "x" * 2001])
     assert isinstance(refused.exception, ParameterError)
-    assert CliRunner().invoke(withdraw_command, [".", "--why", "x"]).exit_code == 0
-    assert (tmp_path / "one.withdrawn.json").exists()
+    monkeypatch.chdir(tmp_path)
+    assert note_path(Path()) == tmp_path.with_name(f"{tmp_path.name}.withdrawn.json")
 
 
 def test_a_page_of_more_rows_than_it_reads_says_so(
@@ -223,6 +221,21 @@ def test_a_page_of_more_rows_than_it_reads_says_so(
     monkeypatch.setattr(shown, "_MOST_CELLS", 10)
     make_catalog(bundles, tmp_path / "site", store=store)
     assert "does not read so many rows" in next((tmp_path / "site").rglob("release-1.html")).read_text()
+
+
+def test_the_page_of_very_many_long_levels_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leaves out it says."""
+    levels = [f"{number:0190}" for number in range(300)]
+    monkeypatch.setattr(shown, "_MOST_COLUMNS", 100)
+    table = pd.DataFrame(dict.fromkeys("ab", levels))
+    columns = {name: {"kind": "category", "categories": levels} for name in table}
+    policy = Policy.model_validate({"dataset": {"name": "x"}, "privacy": {"mu": 2.0}, "columns": columns})
+    publish(table, policy, out=tmp_path / "in.tar", key=PRIVATE[0], ledger=Ledger(tmp_path / "ledger"))
+    with open_bundle(tmp_path / "in.tar", UnsafeTrustAnyone()) as bundle:
+        page = page_beside(bundle, bundle.release, file="in.tar", seen=[])
+    assert len(page) < 250_000
+    assert "Levels that only the file has: 2" in page
+    assert "so many rows or columns" in page
 
 
 def test_a_check_names_what_is_wrong_with_a_site(bundles: Path, tmp_path: Path, store: TrustStore) -> None:

@@ -67,7 +67,6 @@ def test_page_files_json_and_python_hold_the_same_numbers(bundle: Receipt, comma
     folder, learned = tmp_path / "found", learn_graph(bundle.path)
     for name, table in {"edges": learned.edges(), "nodes": learned.nodes(), "pairs": learned.pairs()}.items():
         pd.testing.assert_frame_equal(pd.read_csv(folder / f"{name}.csv"), table, check_dtype=False, rtol=1e-14)
-        assert table.attrs == {"units": {}}
     assert json.loads((folder / "summary.json").read_text()) == learned.result().summary
     assert (folder / "methods.txt").read_text() == learned.methods()
 

@@ -99,10 +99,10 @@ def test_levels_that_a_code_book_puts_in_an_order_are_one_column(release: str, t
     """
     rng = np.random.default_rng(4)
     answers = pd.DataFrame(
-        {name: rng.choice(list("abcx"), 6000, p=[0.2, 0.3, 0.4, 0.1]) for name in ("mood", "odd")}
+        {name: rng.choice([1.0, 2, 4, 9], 6000, p=[0.2, 0.3, 0.4, 0.1]) for name in ("mood", "odd")}
         | {"age": rng.normal(size=6000)}
     )
-    labels = {"mood": {"a": "bad", "b": "fair", "bb": "good", "c": "great"}, "odd": {"a": "x", "b": "x", "c": "x (a)"}}
+    labels = {"mood": {1: "bad", 2: "fair", 3: "good", 4: "great"}, "odd": {1: "x", 2: "x", 4: "x (1)"}}
     measures = dict.fromkeys(labels, "ordinal")
     pyreadstat.write_sav(answers, tmp_path / "t.sav", variable_value_labels=labels, variable_measure=measures)
     policy = open_policy(mu=4.0, release=release).model_copy(update={"find": True})
