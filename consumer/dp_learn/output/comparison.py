@@ -82,7 +82,7 @@ class ComparisonResult(SeveralResult[Comparison]):
         alone, among = (smallest_visible(float(np.median(errors)), LEVEL / n) for n in (1, len(errors)))
         return (
             f"a difference of {alone:.2g} in a typical pair is found four times out of five by a test of that pair at "
-            f"the {LEVEL:.0%} level, and one of {among:.2g} among all {len(errors):,} pairs"
+            f"the {100 * LEVEL:.0f} % level, and one of {among:.2g} among all {len(errors):,} pairs"
         )
 
     def n_different(self, place: int) -> int:
