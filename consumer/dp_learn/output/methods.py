@@ -11,6 +11,7 @@ from pathlib import Path
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.describe import sentences
+from dp_bundle.manifest.dataset import WEB
 from dp_bundle.page.document import fill_template
 from dp_bundle.page.figures import figure_text
 from dp_learn.output.folder import Result
@@ -79,6 +80,6 @@ def _cite(bundle: Bundle) -> dict[str, str]:
         "creator": figure_text(dataset.creator or f"Signer {bundle.signer.key.fingerprint[:24]}", _LONGEST),
         "digest": digest,
         "about": f"Release {release.lineage.number}, manifest sha256:{digest}",
-        "url": dataset.url,
+        "url": dataset.url if WEB.fullmatch(dataset.url) else "",  # no brace ends a field of BibTeX
         "own": figure_text(dataset.citation, _LONGEST_CITATION).rstrip("."),
     }

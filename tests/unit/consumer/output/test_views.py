@@ -61,6 +61,14 @@ def test_the_plot_and_the_page(learned: Learned, tmp_path: Path, monkeypatch: py
     assert "Content-Security-Policy" in page
 
 
+def test_no_homepage_writes_bibtex_of_its_own(learned: Learned, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address with a brace, which would end its field, is left out."""
+    (bundle,) = learned.result().bundles
+    named = bundle.release.dataset.model_copy(update={"url": "https://example.org/}} @preamble{x"})
+    monkeypatch.setattr(bundle, "release", bundle.release.model_copy(update={"dataset": named}))
+    assert "@preamble" not in learned.methods()
+
+
 def test_page_files_json_and_python_hold_the_same_numbers(bundle: Receipt, command: Run, tmp_path: Path) -> None:
     """Every table, the summary and the methods are the same in all four, and the page spells the table's numbers."""
     command("dp-learn", bundle.path, "--report", "--out", "found")
