@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,16 @@ class Described:
         Whether they begin with the lowest.
     has_gaps : bool
         Whether some values stand for gaps.
+    is_complete : bool
+        Whether their codes are whole numbers without one left out: of a scale with labels at its ends alone, they are
+        not.
     """
 
     label: str = ""
     levels: tuple[str, ...] = ()
     has_order: bool = False
     has_gaps: bool = False
+    is_complete: bool = False
 
 
 def reader_missing(path: Path, library: str) -> SchemaError:
@@ -193,7 +198,9 @@ class ForeignFile:
         label = _line(self._book.column_names_to_labels[name] or "")
         of_text = self._book.readstat_variable_types[name] == "string"  # whose codes have the order of letters
         ordinal = self._book.variable_measure.get(name) == "ordinal" and not of_text
-        return Described(label, levels if len(levels) > 1 else (), ordinal, name in self._gaps)
+        codes = [] if of_text else sorted(self._labels.get(name, {}))
+        is_complete = all(after - before == 1 for before, after in pairwise(codes))
+        return Described(label, levels if len(levels) > 1 else (), ordinal, name in self._gaps, is_complete)
 
     def _type_of(self, name: str) -> pa.DataType:
         declared = self._book.readstat_variable_types[name]

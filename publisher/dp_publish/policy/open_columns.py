@@ -78,10 +78,10 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
 def ordered_levels(table: Table, name: str) -> tuple[str, ...]:
     """Return the levels of a column of words to which a code book gives an order, the lowest first; else none.
 
-    Levels that a policy could not list are none.
+    Levels that a policy could not list are none, and so are those between whose codes others have no label.
     """
     book = table.described.get(name)
-    if book is None or not book.has_order or table.types[name] is not ColumnType.TEXT:
+    if book is None or not (book.has_order and book.is_complete) or table.types[name] is not ColumnType.TEXT:
         return ()
     levels = book.levels
     fit = len({*levels}) == len(levels) <= MAX_LEVELS and all(len(level) <= MAX_LEVEL for level in levels)

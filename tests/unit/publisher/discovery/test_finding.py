@@ -95,14 +95,16 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
 def test_levels_that_a_code_book_puts_in_an_order_are_one_column(release: str, tmp_path: Path) -> None:
     """They are public, whether or not they occur; a code without a label is a gap, and stops nothing.
 
-    Neither do labels that are no levels of a policy, as two of them are the same.
+    Neither do labels that are no levels of a policy, as two of them are the same. Of a scale with labels at its ends
+    alone, those between are found.
     """
     rng = np.random.default_rng(4)
     answers = pd.DataFrame(
-        {name: rng.choice([1.0, 2, 4, 9], 6000, p=[0.2, 0.3, 0.4, 0.1]) for name in ("mood", "odd")}
+        {name: rng.choice([1.0, 2, 4, 9], 6000, p=[0.2, 0.3, 0.4, 0.1]) for name in ("mood", "odd", "ends")}
         | {"age": rng.normal(size=6000)}
     )
-    labels = {"mood": {1: "bad", 2: "fair", 3: "good", 4: "great"}, "odd": {1: "x", 2: "x", 4: "x (1)"}}
+    labels = {"mood": {1: "bad", 2: "fair", 3: "good", 4: "great"}, "odd": {1: "x", 2: "x", 3: "x (1)"}}
+    labels["ends"] = {1: "low", 4: "high"}
     measures = dict.fromkeys(labels, "ordinal")
     pyreadstat.write_sav(answers, tmp_path / "t.sav", variable_value_labels=labels, variable_measure=measures)
     policy = open_policy(mu=4.0, release=release).model_copy(update={"find": True})
@@ -110,6 +112,7 @@ def test_levels_that_a_code_book_puts_in_an_order_are_one_column(release: str, t
     mood = done.release.sources[0]
     assert (mood.kind, mood.levels, len(mood.columns)) == ("ordered", ("bad", "fair", "good", "great"), 2)
     assert done.release.columns[0].bounds == (0.0, 3.0)
+    assert {"low", "2", "high"} < {*done.release.sources[-1].levels}
     if release == "covariance":
         with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
             counts = bundle.margins()[0].counts
