@@ -19,7 +19,6 @@ from dp_bundle.page.colours import shade
 
 FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'Noto Sans', Arial, sans-serif"
 _SIZE = "12px"
-_MATHEMATICS = ("$$", "\\[", "\\(")  # what Bokeh would take for TeX, and load a library for
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +97,6 @@ def by_sign(field: str) -> dict[str, Any]:
     """
     palette = [shade("positive").light, shade("negative").light]
     return {"field": field, "transform": CategoricalColorMapper(factors=["+", "-"], palette=palette)}
-
-
-def figure_text(name: str, longest: int = 40) -> str:
-    """Return a name for an axis, a label or a hover: cut, and with nothing in it that Bokeh would read as TeX."""
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
-    for mark in _MATHEMATICS:
-        shown = shown.replace(mark, "\u200b".join(mark))
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def embed(figures: Sequence[Figure]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_MATHEMATICS = ("$$", "\\[", "\\(")  # what Bokeh would take for TeX, and load a library for
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -92,3 +93,11 @@ def number(value: float, form: str) -> str:
     if value and not any(digit in text for digit in "123456789"):
         text = format(value, ("+" if form.startswith("+") else "") + ".1g")
     return text.replace("-", MINUS) if "e" not in text else text
+
+
+def figure_text(name: str, longest: int = 40) -> str:
+    """Return a name for an axis, a label or a hover: cut, and with nothing in it that Bokeh would read as TeX."""
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+    for mark in _MATHEMATICS:
+        shown = shown.replace(mark, "\u200b".join(mark))
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -11,14 +11,15 @@ References
 Wilson (1927), Probable inference, the law of succession, and statistical inference, JASA 22(158).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import guard_cell, name_columns, quote_name
@@ -38,6 +39,9 @@ from dp_learn.output.messages import HARDLY, describe_bundle, describe_files
 from dp_learn.output.methods import TEXTS
 from dp_learn.output.summary import clipped_shares, describe_origin, read_histograms
 from dp_learn.pipeline.memory import require_learnable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = tuple[Any, ...]  # of a table: names, an estimate, and the ends of its interval
 _Z = normal_quantile(0.975)
@@ -109,6 +113,8 @@ def describe_columns(bundle: Bundle) -> Description:
 
     pairs = [pair for pair in combinations(levels, 2) if levels[pair[0]][0] != levels[pair[1]][0]]
     together = [(*levels[j], *levels[k], *shares[places[j], places[k]]) for j, k in pairs]
+    import pandas as pd  # which learning a graph has no use for
+
     columns = pd.DataFrame(rows, columns=["column", "level", "quantity", "estimate", *_ENDS])
     units = {column.source_name: column.unit for column in release.columns if column.unit}
     plain = {source.name: SOURCE_KINDS[source.kind].meaning for source in release.sources if not source.levels}

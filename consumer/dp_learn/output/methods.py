@@ -13,7 +13,7 @@ from dp_bundle.base.quoting import quote_name
 from dp_bundle.describe import sentences
 from dp_bundle.manifest.dataset import WEB
 from dp_bundle.page.document import fill_template
-from dp_bundle.page.figures import figure_text
+from dp_bundle.page.tables import figure_text
 from dp_learn.output.folder import Result
 
 SOFTWARE = f"dpgraph {version('dpgraph')}"

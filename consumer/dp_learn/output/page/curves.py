@@ -15,8 +15,8 @@ from bokeh.models.annotations import BoxAnnotation, ColorBar, Span
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import DIVERGING, shade
-from dp_bundle.page.figures import FONT, Figure, figure_text, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.page.figures import FONT, Figure, hover, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
 from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.summary import GraphResult

@@ -11,8 +11,8 @@ from bokeh.models import ColumnDataSource, FactorRange
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.page.figures import Figure, hover, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.joint import JointResult, summarize_changes

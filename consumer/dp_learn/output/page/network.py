@@ -7,7 +7,8 @@ from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Rang
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import COMMUNITIES, shade
-from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
+from dp_bundle.page.figures import FONT, Figure, by_sign, hover, new_figure
+from dp_bundle.page.tables import figure_text
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.network import MOST_UNLINKED, Network
 

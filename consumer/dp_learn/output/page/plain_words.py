@@ -8,8 +8,7 @@ import numpy as np
 
 from dp_bundle.base.quoting import counted, round_up
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.page.figures import figure_text
-from dp_bundle.page.tables import number
+from dp_bundle.page.tables import figure_text, number
 from dp_learn.output.messages import has_sure_sign, judged_by
 from dp_learn.output.network import Network
 from dp_learn.output.summary import GraphResult

@@ -14,8 +14,8 @@ from bokeh.models import ColumnDataSource
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.figures import Figure, figure_text, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.page.figures import Figure, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
