@@ -122,6 +122,7 @@ def describe_columns(bundle: Bundle) -> Description:
     crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
     about = {"quantities": set(columns["quantity"]), "untold": unknown, "n_together": len(crosstabs)}
     about |= {"moments": release.second_moments, "name_columns": name_columns}
+    about["ordered"] = [source.name for source in release.sources if source.kind == "ordered"]
     notes = fill_template(TEXTS, "unknown.txt", about).splitlines()
     summary = {**describe_origin([bundle], sample.pooled), "notes": notes, "contradictions": []}
     return Description([bundle], summary, columns, crosstabs)
