@@ -18,7 +18,7 @@ _TOTAL = re.compile(
 )
 _RHO = re.compile(rf"rho = {N} per {UNIT}")
 _SPENT = re.compile(rf"(?:The budget is |, )mu = {_NO} per {UNIT} \(mu = {N} so far\)\.?")
-_ACCOUNT = re.compile(rf"(?m)^account: .*, mu = {N} per {UNIT} in all(?:, of a budget of {_NO})?$")
+_ACCOUNT = re.compile(rf"(?m)^account: .*, mu = {N} per (\w+) in all(?:, of a budget of {_NO})?$")
 _WEAK = re.compile(rf"This is weak: at mu = {N} it would be {N} %\.")
 _HUNDRED = re.compile(
     rf"Of 100 such guesses( with all releases)?, (?:at most {N} are right on average|all may be right); by chance "
@@ -139,8 +139,11 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
         if mu:
             yield Claim("mu", number(mu), f"all {units[0][1]}", place)
         yield Claim("excepted", number(excepted or "0"), f"all {units[0][1]}", place)
-    for unit, mu in [*taken(_SPENT), *(each[::-1] for each in taken(_ACCOUNT))]:
+    for unit, mu in taken(_SPENT):
         own = unit.strip('"')
+        yield Claim("mu", number(mu), f"all {own}", place)
+    for mu, unit in taken(_ACCOUNT):
+        own = unit if unit in ("cell", "row", "change") else f"entity:{unit}"
         yield Claim("mu", number(mu), f"all {own}", place)
     for mu, share in taken(_WEAK):
         yield Claim("right", number(share) / 100, f"mu {mu}", place)
