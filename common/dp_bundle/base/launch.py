@@ -29,6 +29,10 @@ _CLOSED = (
 )
 _NOWHERE = "/proc/no-home"  # the home of a user who has none: there is nothing, and nobody can make anything there
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+_OF_MEMORY = {  # of Arrow's pool, which returns what is free sooner: a tenth less at the peak for .03 of the time
+    "MIMALLOC_ARENA_EAGER_COMMIT": "0",
+    "MIMALLOC_PURGE_DELAY": "50",  # milliseconds
+}
 _raising = False
 _interrupted = False
 _holding = False
@@ -46,7 +50,8 @@ def launch(package: str) -> NoReturn:
             _complete_streams()
             if os.path.expanduser("~") == "~":  # noqa: PTH111  libraries look for a home when they are imported
                 os.environ["HOME"] = _NOWHERE
-            os.environ.setdefault("MIMALLOC_ARENA_EAGER_COMMIT", "0")  # Arrow's pool: a tenth less memory at the peak
+            for name, value in _OF_MEMORY.items():
+                os.environ.setdefault(name, value)
             _load(f"{package}.cli.main").main()
         finally:
             for number in _INTERRUPTS:
