@@ -117,7 +117,8 @@ def describe_columns(bundle: Bundle) -> Description:
 
     columns = pd.DataFrame(rows, columns=["column", "level", "quantity", "estimate", *_ENDS])
     units = {column.source_name: column.unit for column in release.columns if column.unit}
-    plain = {source.name: SOURCE_KINDS[source.kind].meaning for source in release.sources if not source.levels}
+    counted = [source for source in release.sources if source.kind != "number" and not source.levels]
+    plain = {source.name: SOURCE_KINDS[source.kind].meaning for source in counted}
     columns.attrs["units"] = plain | units
     crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
     about = {"quantities": set(columns["quantity"]), "untold": unknown, "n_together": len(crosstabs)}

@@ -217,7 +217,7 @@ def publish_command(
     opened = open_table(data, policy.table)
     opened = opened.confirmed(confirmed) if confirmed else opened
     if account is not None:
-        require_known(ledger.books(), account)
+        require_known(ledger.books(), account, "--account")
         policy = policy.model_copy(update={"dataset": policy.dataset.model_copy(update={"name": account})})
     withheld = ledger.entities(policy.dataset.name)
     policy, why, prepared = choose_release(data, policy, withheld, opened=opened, may_search=engine != "dask")

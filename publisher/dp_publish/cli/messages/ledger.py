@@ -21,8 +21,8 @@ _NAMED = 8
 _HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")
 
 
-def require_known(books: Books, dataset: str | None) -> None:
-    """Refuse a dataset without releases, whose name may be misspelt.
+def require_known(books: Books, dataset: str | None, where: str = "DATASET") -> None:
+    """Refuse a dataset without releases, given as an argument or an option, whose name may be misspelt.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def require_known(books: Books, dataset: str | None) -> None:
         return
     known = list(dict.fromkeys(entry.dataset for entry in books.standing()))
     named = f" ({', '.join(map(quote_name, known[:_NAMED]))}{', ...' * (len(known) > _NAMED)})" if known else ""
-    raise ParameterError("DATASET", f"the name of a dataset that has releases{named}", dataset)
+    raise ParameterError(where, f"the name of a dataset that has releases{named}", dataset)
 
 
 def describe_ledger(books: Books, place: str, dataset: str | None) -> str:

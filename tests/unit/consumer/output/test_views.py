@@ -14,6 +14,7 @@ from tests.conftest import Run
 
 import dp_learn
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import ParameterError
 from dp_learn import Learned, learn_graph
 from dp_publish import Receipt
 
@@ -53,6 +54,8 @@ def test_the_plot_and_the_page(learned: Learned, tmp_path: Path, monkeypatch: py
     assert any(text.get_text().startswith("group 1, ") for text in axes.get_legend().get_texts())
     assert learned.plot(axes) is axes
     assert len(learned.plot_nodes().get_yticklabels()) == 3
+    with pytest.raises(ParameterError):
+        learned.plot_stability()
     mpl.pyplot.close("all")
 
     monkeypatch.chdir(tmp_path)
