@@ -31,7 +31,7 @@ from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog, wi
 from dp_bundle.catalog.pages import page_beside
 from dp_bundle.catalog.site import serve_site
 from dp_bundle.catalog.withdrawals import note_path
-from dp_bundle.cli.main import withdraw as withdraw_command
+from dp_bundle.cli.main import cli
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement
 from dp_bundle.trust.keys import new_key_pair
@@ -208,7 +208,7 @@ def test_a_note_is_beside_the_folder_that_a_command_is_in(
     published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a reason that is longer than a note holds is refused in a sentence."""
-    refused = CliRunner().invoke(withdraw_command, [str(published / "one.tar"), "--why", "x" * 2001])
+    refused = CliRunner().invoke(cli, ["withdraw", str(published / "one.tar"), "--why", "x" * 2001])
     assert isinstance(refused.exception, ParameterError)
     monkeypatch.chdir(tmp_path)
     assert note_path(Path()) == tmp_path.with_name(f"{tmp_path.name}.withdrawn.json")
