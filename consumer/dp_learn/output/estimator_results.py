@@ -73,6 +73,26 @@ def learn_alternative(
         A target is missing, unknown, or of no use.
     EstimationError
         There is no estimate.
+
+    Notes
+    -----
+    The entries:
+
+    target
+        the column to predict
+    intercept
+        of the prediction
+    r_squared
+        of regression: estimated R^2
+    r_squared_interval
+        of regression: both ends of the 95 % interval of R^2 without the penalty, noise included; empty where it is
+        not known
+    excess_bound
+        of regression: a bound on the accuracy lost to the noise
+    classes
+        of lda: the two classes
+    priors
+        of lda: their shares of the rows
     """
     if (target is not None) != (name in PREDICTING):
         came = () if target is None else (target,)
