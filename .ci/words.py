@@ -31,12 +31,12 @@ MOST = {
     "docs/how-to": 800,
     "docs/known-limits.md": 1_700,
     "docs/publisher.md": 2_500,
-    "docs/reference": 2_550,
-    "docs/reproduction": 1_160,
+    "docs/reference": 2_200,
+    "docs/reproduction": 1_000,
     "docs/researcher.md": 2_500,
-    "docs/tutorials": 1_500,
+    "docs/tutorials": 1_300,
 }
-TOTALS = {"by hand": 48_700, "generated": 22_300, "long sentences": 1, "other words": 16}
+TOTALS = {"by hand": 45_000, "generated": 22_300, "long sentences": 1, "other words": 16}
 LONGEST = 35
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(r"(?i)\b(aside|books?|heaps?|looks? (?:for|like|at)|press(?:es)?|told|tells?|windows?)\b")
