@@ -109,7 +109,7 @@ BY_AUDIT: dict[tuple[str, str], list[str]] = {
     ],
     ("rows", "columns"): ["clipped rows are dropped"],
     ("rows", "grid"): ["values are not snapped to the grid", "a noisy zero has the raw value's sign"],
-    ("rows", "books"): ["the stated time tells of the table"],
+    ("rows", "books"): ["the stated time depends on the table"],
     ("all gaps", "noise"): ["rows without any value get no noise"],
     ("entities", "books"): ["the cap is ignored in calibration", "one row of an entity is booked"],
     ("entities", "entities"): [

@@ -162,8 +162,8 @@ def summarize(
     draws_without_graph
         in `stability`: those that no graph could be learned from; they count as graphs without edges
     correlation_stability
-        in `stability`: by measure, the largest share of the rows, of ten from 0.05 to 0.75, without which it still
-        has a correlation of 0.7 with the graph's in 95 % of draws; 0 if none
+        in `stability`: by measure, a share of the rows, of ten from 0.05 to 0.75; it is the largest without which the
+        measure still has a correlation of 0.7 with the graph's in 95 % of draws; 0 if none
     weights
         whether the penalty is `equal`, in proportion to the `noise`, in inverse proportion to the `evidence` (the
         second of two stages), or a matrix
@@ -293,8 +293,8 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         by column of a release in two rounds, how far from its center values were clipped, in standard deviations as
         estimated afterwards; not of normal scores
     clipped_shares
-        by column of numbers with a histogram, not of normal scores: the two ends to which values were clipped, and
-        the share of rows in cells that reach beyond these
+        by column of numbers with a histogram, not of normal scores: the two ends to which values were clipped; the
+        share of rows in cells that reach beyond these
     transforms
         by column, what its values were replaced by before the release
     name
@@ -310,8 +310,8 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
     without
         in it: as it would be without the noise
     effective_rows
-        n such that 1/n is the squared standard error of a correlation that is zero: about as many Gaussian rows
-        without noise would show as much. Give it, and not `n_rows`, to software that knows no noise. Of heavy-tailed
+        n such that 1/n is the squared standard error of a correlation that is zero; so many Gaussian rows without noise
+        would show as much. Give it, and not `n_rows`, to software that knows no noise. Of heavy-tailed
         rows the true number is smaller, unless two rounds state the tails
     errors_are_estimates
         true: the publisher could only estimate the errors, and there are no error bars
