@@ -40,7 +40,8 @@ TOTALS = {"by hand": 45_000, "generated": 22_300, "long sentences": 1, "other wo
 LONGEST = 25
 # Words of ours where the field has its own, or that mean several things.
 OTHERS = re.compile(
-    r"(?i)\b(aside|(?<!code )(?<!Jupyter )books?|heaps?|looks? (?:for|like|at)|patience|press(?:es)?|told|tells?|windows?)\b"
+    r"(?i)\b(aside|(?<!code )(?<!Jupyter )books?|heaps?|looks? (?:for|like|at)|patience|press(?:es)?|told|tells?"
+    r"|windows?)\b"
 )
 
 _WORD = re.compile(r"[^\s|]*\w[^\s|]*")
@@ -101,7 +102,8 @@ def main() -> int:
             wrong.append(f"{name} has {found['by hand']:,} words by hand, of {most:,} at most")
 
         text = "" if GENERATED.match(name) else path.read_text(encoding="utf-8")
-        long, others = [each for each in sentences(text) if n_words(each) > LONGEST], OTHERS.findall(_SPAN.sub("", prose(text)))
+        long = [each for each in sentences(text) if n_words(each) > LONGEST]
+        others = OTHERS.findall(_SPAN.sub("", prose(text)))
         totals.update({"long sentences": len(long), "other words": len(others)})
         if "--all" in sys.argv:
             print(*(f"{name}: {n_words(each)} words: {each}" for each in long), sep="\n", end="\n" * bool(long))

@@ -47,9 +47,9 @@ from dp_bundle.synthetic.columns import (
 ENDINGS = (".parquet", ".csv")
 _KEPT = ["the distribution of each column by itself", "how strongly columns go together, two at a time"]
 _NORMAL = (
-    "the mean and the standard deviation of each column, as far as its bounds allow, and the shares of levels; numbers "
-    "have a normal distribution that is clipped to the bounds, or at zero if the release says that none seems to be "
-    "below, as it has no histograms"
+    "the mean and the standard deviation of each column, as far as its bounds allow, and the shares of levels. As "
+    "there are no histograms, numbers have a normal distribution. It is clipped to the bounds, or at zero if the "
+    "release says that none seems to be below"
 )
 _LOST = [
     "everything else: links that bend or come and go, what three columns do together, subgroups and rare combinations",

@@ -417,9 +417,9 @@ def keep_smaller(matrix: FloatArray, method: str | None = None) -> FloatArray:
     n_bad = int(np.count_nonzero(~(kept.diagonal() > 0.0)))
     if method is not None and n_bad:
         raise EstimationError(
-            f"the {method} estimate of {n_bad} of {len(kept)} columns has no positive diagonal entry, because "
-            "alpha is too large for their variance, or the covariance too indefinite: change alpha, leave the "
-            "diagonal unpenalised, or repair the covariance"
+            f"the {method} estimate of {n_bad} of {len(kept)} columns has no positive diagonal entry, as alpha is too "
+            "large for their variance, or the covariance too indefinite: change alpha, leave the diagonal unpenalised, "
+            "or repair the covariance"
         )
     return kept
 

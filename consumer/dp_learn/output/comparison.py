@@ -111,7 +111,7 @@ class ComparisonResult(SeveralResult[Comparison]):
         errors = one.standard_error[np.isfinite(one.standard_error)]
         alone, among = (smallest_visible(float(np.median(errors)), LEVEL / n) for n in (1, len(errors)))
         return (
-            f"a difference of {alone:.2g} in a typical pair is found four times out of five by a test of that pair at "
+            f"found four times out of five in a typical pair: a difference of {alone:.2g} by a test of that pair at "
             f"the {100 * LEVEL:.0f} % level, and one of {among:.2g} among all {len(errors):,} pairs"
         )
 

@@ -166,7 +166,7 @@ def _describe_clips(summary: Summary) -> str:
     shown = and_more([f"{away:.2g} (in {quote_name(name)})" for away, name in close], _LEVELS) or f"{_CLOSE:g} or more"
     return (
         f"both rounds are combined; values were clipped where they lie further from the center than {shown} "
-        "standard deviations, as estimated afterwards; rows beyond the radius were shortened: variances may be low"
+        "standard deviations, as estimated afterwards. Rows beyond the radius were shortened: variances may be low"
     )
 
 

@@ -224,8 +224,8 @@ def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str,
     if table.layout is not None and missing:
         yield (
             f"A text file does not say which columns are numbers, so all are counted here: {listed(missing)}. One that "
-            f"holds words or dates stops the release until the policy gives it a kind ({KINDS_OF_WORDS}; "
-            '"date" or "time"), or says drop = true; --look names all such columns.'
+            f"holds words or dates stops the release. Give it a kind ({KINDS_OF_WORDS}; "
+            '"date" or "time"), or say drop = true; --look names all such columns.'
         )
     if not missing:
         return

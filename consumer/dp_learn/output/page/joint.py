@@ -178,7 +178,7 @@ def _draw_link(result: JointResult, links: _Links) -> Figure:
     plot.line("x", "y", source=line, line_color=shade("link").light, line_width=2.5)
     plot.add_tools(hover([("", "<b>@x</b>"), ("", "@y{+0.000} (@low{+0.000} to @high{+0.000})")], renderers=[points]))
     caption = (
-        "Points are estimates from each period alone, without a graph, with 95 % intervals; the line is the joint "
+        "Points are estimates from each period alone, without a graph, with 95 % intervals. The line is the joint "
         "graph, which is zero where there is no link."
     )
     return Figure("link", "A link over all periods", caption, "The small charts below show the same.", plot)
