@@ -281,8 +281,8 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     type=click.Choice([weights.value for weights in Weights]),
     default="auto",
     show_default=True,
-    help="Penalise all pairs equally, or in proportion to their standard errors (noise). auto is noise for tables with "
-    "categories, and equal for those of numbers, unless --select auto takes the evidence.",
+    help="Penalise all pairs equally, or in proportion to their standard errors (noise). The default is noise for "
+    "tables with categories, and equal for those of numbers, unless --select auto takes the evidence.",
 )
 @option(
     "--repair",
@@ -523,8 +523,8 @@ def joint(
 def describe(file: Path | RemotePath, **options: Any) -> None:
     """Verify a BUNDLE, and say what its columns hold: means, deviations, shares, quantiles, cross-tabulations.
 
-    All have 95 % intervals for sampling and noise, where the release tells its errors. What a release cannot tell is
-    said.
+    All have 95 % intervals for sampling and noise, where the release states its errors. What a release cannot show is
+    named.
 
     \b
     Example:

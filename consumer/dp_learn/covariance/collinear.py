@@ -50,7 +50,7 @@ def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tupl
         which = "all but one of the columns" if len(kept) else "all columns"
         raise DrownedColumnError(
             list(drowned),
-            f"the noise drowns {which} ({named}): their variance cannot be told from the noise; learn from a "
+            f"the noise drowns {which} ({named}): their variance cannot be distinguished from the noise; learn from a "
             "bundle with more rows or less noise",
         )
     return kept, drowned

@@ -73,7 +73,7 @@ def bundle_sources(
     notes += said
     if rare:
         notes.append(
-            "gaps too few to tell anything are left out, so that covariances are those of the rows with a value: "
+            "gaps too few to show anything are left out, so that covariances are those of the rows with a value: "
             f"{listed(list(rare))}"
         )
     by = Counter(name for items in fills for name, _ in items if name not in shared)
@@ -219,10 +219,10 @@ def _require_one_scale(
         as_scores = [*require_one_scale(bundles, done, among)]
         said.append(
             "normal scores are pooled: no column's distribution differs from that of the first release by more than "
-            "noise, chance and 0.02 of the rows; each release alone has its histograms"
+            "noise, chance and 0.02 of the rows. Each release alone has its histograms"
             if done == "pooled"
             else "links are between the normal variables behind ranks, by each release's own histograms: differences "
-            "of the columns' distributions are not among what is told"
+            "of the columns' distributions are not among what is shown"
         )
     if latent := latent_columns(bundles[0], as_scores):
         said.append(

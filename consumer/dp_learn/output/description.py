@@ -56,7 +56,7 @@ class Description(Result):
     Attributes
     ----------
     bundles, summary
-        As of `Result`; the notes of the summary say what the release cannot tell.
+        As of `Result`; the notes of the summary say what the release cannot show.
     columns : DataFrame
         A line for each mean, standard deviation, quantile and share. The units of columns are in its `attrs`.
     crosstabs : DataFrame

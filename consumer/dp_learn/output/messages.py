@@ -84,7 +84,7 @@ def describe_files(folder: Path) -> str:
 def _why_none(summary: Summary) -> str:
     """Return why there would be no edge."""
     if summary["fdr"] and summary["collinear_columns"]:
-        return f"edges of the collinear columns cannot be told apart, and of the others {NOISE}"
+        return f"edges of the collinear columns cannot be distinguished, and of the others {NOISE}"
     if summary["fdr"]:
         return NOISE
     return PENALTY if summary["alpha_chosen_by"] == "the user" else RULE

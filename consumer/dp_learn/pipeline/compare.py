@@ -133,7 +133,7 @@ def check_levels(fdr: float, confidence: float) -> None:
     if not 0.0 < fdr < 1.0:
         raise ParameterError("fdr", "between 0 and 1", fdr)
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
-        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not tell the limit of a test"
+        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not show the limit of a test"
         raise ParameterError("confidence", allowed, confidence)
 
 

@@ -265,4 +265,4 @@ def _notes_on_moments(policy: Policy, mechanism: str) -> Iterator[str]:
     else:
         yield f"from moments: with {'the best' if kind is None else mechanism} noise."
     if not policy.privacy.neighbours.n_rows_public:
-        yield "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."
+        yield "The ledger enters an add-remove release at its cost for a row that is replaced, which is more than mu."

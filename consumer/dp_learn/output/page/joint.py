@@ -203,8 +203,8 @@ def _draw_evidence(result: JointResult) -> Figure:
     plot.add_tools(hover([("", "<b>@x</b>"), ("", "@p")], renderers=[bars]))
     what = "between a period and the one before it" if in_time else "from all others to a period"
     caption = (
-        f"How surely the network changed {what}, by the clearest window that reaches across no other change point, "
-        f"corrected for all places and windows. Bars above the dashed line are clear at a level of "
+        f"How surely the network changed {what}, by the clearest span that reaches across no other change point, "
+        f"corrected for all places and spans. Bars above the dashed line are clear at a level of "
         f"{1.0 - found.confidence:.2g}."
     )
     clear = [
