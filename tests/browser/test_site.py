@@ -13,7 +13,16 @@ from tests.browser.opening import open_page
 pytestmark = pytest.mark.browser
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
-PAGES = ["index", "researcher", "reference/policy", "reference/glossary", "reference/api/dp_learn.learn_graph"]
+PAGES = [
+    "index",
+    "architecture",
+    "explained/index",
+    "researcher",
+    "tutorials/researcher",
+    "reference/policy",
+    "reference/glossary",
+    "reference/api/dp_learn.learn_graph",
+]
 THEME_SAYS = "console.log: [PST]:"  # the theme tells every reader's console which colours it chose; no option stops it
 
 
