@@ -415,8 +415,9 @@ def write_page(receipt: Receipt, policy: Policy) -> tuple[Path | None, str]:
     path = page_path(receipt.path)
     try:
         text = _page_of(receipt, receipt.path, describe_use(release_in_words(receipt), _without_spreads(policy)))
-        with errors_of_writing(path, f"there is another file at {quote_path(path)}"):
-            write_whole(path, text.encode(), replace=False)
+        if not (path.is_file() and path.read_bytes() == text.encode()):  # as a process left it that was killed
+            with errors_of_writing(path, f"there is another file at {quote_path(path)}"):
+                write_whole(path, text.encode(), replace=False)
     except DpGraphError as error:
         return None, f"the release is complete, but has no page beside it: {error}"
     return path, ""

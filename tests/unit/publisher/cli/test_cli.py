@@ -261,6 +261,7 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
 
     path, why_not = write_page(receipt, policy)
     assert (path, why_not) == (page_path(receipt.path), "")
+    assert write_page(receipt, policy) == (path, ""), "as a process that was killed left it"
     page = path.read_text()
     shown = page.partition('class="label"')[2]
     n_dots = shown.count('class="chance" cx="') + shown.count('class="gained" cx="')
