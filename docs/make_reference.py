@@ -1,12 +1,15 @@
-"""Write docs/reference/policy.md, manifest.md and errors.md from the code; `make docs` runs it, and a test compares."""
+"""Write pages of docs/reference, and the tables of results.md, from the code; `make docs` runs it, a test compares."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import pkgutil
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from dp_bundle.manifest.release import Statement
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
 
 FOLDER = Path(__file__).parent / "reference"
+sys.path.append(str(FOLDER.parents[1]))  # of tests, which list the faults that they plant
 
 POLICY_HEAD = """# The policy file
 
@@ -58,6 +62,15 @@ LIMITS = {
     "pattern": "`{}`",
 }
 RANGES = (("characters", "minLength", "maxLength"), ("entries", "minItems", "maxItems"))
+
+# What results.md has of a docstring, and where the docstring begins to list it.
+MADE = re.compile(r"(<!-- made from ([\w.]+) -->).*?(<!-- end -->)", re.DOTALL)
+LIST = re.compile(r"^The (columns|entries|files)[^:\n]*:\n", re.MULTILINE)
+LISTED = {
+    "columns": ("column", "unit, range", "meaning"),
+    "entries": ("entry", "meaning"),
+    "files": ("file", "written by", "content"),
+}
 
 ERRORS_HEAD = """# Exit codes and errors
 
@@ -180,7 +193,45 @@ def tree(error: type[errors.DpGraphError], depth: int) -> Iterator[str]:
             yield from tree(kind_of, depth + 1)
 
 
-PAGES = {"policy.md": policy_page, "manifest.md": manifest_page, "errors.md": errors_page}
+def with_tables(name: str) -> str:
+    """Return a page with its tables made anew, each from the docstring, or from the dictionary, that it names."""
+    page = (FOLDER / name).read_text(encoding="utf-8")
+    return MADE.sub(lambda found: f"{found[1]}\n\n{table(found[2])}\n{found[3]}", page)
+
+
+def table(name: str) -> str:
+    """Return what a docstring lists, or the planted faults by the check that finds them, as a table."""
+    source = pkgutil.resolve_name(name)
+    rows = by_check(source) if isinstance(source, dict) else listed(inspect.getdoc(source) or "")
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |").replace(" --- ", "---")
+
+
+def by_check(faults: dict[tuple[str, str], list[str]]) -> list[list[str]]:
+    """Return the rows of the table of faults, which stand by policy and check."""
+    rows: dict[str, list[str]] = {}
+    for (_, check), found in faults.items():
+        rows.setdefault(check, []).extend(found)
+    return [["check", "faults"], ["---"] * 2, *([f"`{check}`", "; ".join(found)] for check, found in rows.items())]
+
+
+def listed(docstring: str) -> list[list[str]]:
+    """Return the columns, entries or files that a docstring lists, as rows of a table."""
+    _, what, text = LIST.split(docstring, maxsplit=1)
+    rows = [[*LISTED[what]], ["---"] * len(LISTED[what])]
+    for term, meaning in re.findall(r"^(\w[^\n]*)\n((?:    [^\n]+\n?)+)", text, re.MULTILINE):
+        names, _, unit = term.partition(" : ")
+        spelled = ", ".join(f"`{each}`" for each in names.split(", "))
+        rows.append([spelled, *[unit] * (len(rows[0]) == 3), cell(meaning)])
+    return rows
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "policy.md": policy_page,
+    "manifest.md": manifest_page,
+    "errors.md": errors_page,
+    "results.md": partial(with_tables, "results.md"),
+    "../audit.md": partial(with_tables, "../audit.md"),
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -309,5 +309,5 @@ FAULTS_OF_TABLES: dict[str, Plant] = {
     "rows without any value get no noise": _rows_without_values_in_the_clear,
     "values that occur twice share noise": _values_that_occur_twice_share_noise,
     "a noisy zero has the raw value's sign": _zeros_with_the_raw_sign,
-    "the stated time tells of the table": _time_tells_a_count,
+    "the stated time depends on the table": _time_tells_a_count,
 }

@@ -163,13 +163,11 @@ def _check_books(policy: Policy, published: Published) -> Check:
     for unit, least in costs.items():
         booked = cost.mu.get(unit, 0.0)
         if booked < least * (1 - SLACK):
-            faults.append(f"the ledger books mu = {booked:.6g} for {unit}, less than the {least:.6g} it costs")
+            faults.append(f"the ledger has mu = {booked:.6g} for {unit}, less than the {least:.6g} it costs")
     if release.second_moments is not None:
         excepted = release.second_moments.noise.excepted_for_replacement(release.guarantee)
         if cost.excepted_delta < excepted * (1 - SLACK):
-            faults.append(
-                f"the ledger books an exception of {cost.excepted_delta:g}, less than the {excepted:g} stated"
-            )
+            faults.append(f"the ledger has an exception of {cost.excepted_delta:g}, less than the {excepted:g} stated")
     off = abs((datetime.datetime.fromisoformat(release.lineage.created) - published.begun).total_seconds())
     if off > _SLOW:
         faults.append(f"the stated time is {off:.0f} seconds from that at which publishing began")

@@ -27,7 +27,7 @@ def stop_publishing(
 ) -> Counter[str]:
     """Stop so many releases, and give each command again; return what was seen.
 
-    Five of six are stopped once they are on the books, when there is something to lose, and the others at any moment.
+    Five of six are stopped once they are in the ledger, when there is something to lose, and the others at any moment.
     What an interrupted command says of itself is so; and after the same command again there is one release, whole,
     paid for once, and nothing else is left.
     """

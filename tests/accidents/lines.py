@@ -96,7 +96,7 @@ def _try(setting: Setting, words: list[str | bytes], codes: Counter[int]) -> str
         return f"ended with {code}: {said[-300:]}"
     if code and not re.search(r"error: |Usage: ", said):
         return f"says nothing of its {code}: {said[-300:]}"
-    if code and setting.booked() != booked and "stays on the books" not in said and "stays paid for" not in said:
+    if code and setting.booked() != booked and "stays in the ledger" not in said and "stays paid for" not in said:
         return f"is booked, though: {last}"
     return ""
 

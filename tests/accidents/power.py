@@ -49,7 +49,7 @@ def why_not() -> str | None:
 def lose_power(folder: Path, count: int, *, seed: int = 1) -> Counter[str]:
     """Lose power so many times; return what was on the disk, after checking that it is true.
 
-    What ended with 0 is there, what has its final name is whole, every release that is or was there is on the books,
+    What ended with 0 is there, what has its final name is whole, every release that is or was there is in the ledger,
     and the next command works.
     """
     image, place = folder / "disk", folder / "mounted"

@@ -94,7 +94,7 @@ class Setting:
             return bool(bundle.release.lineage.number)
 
     def booked(self) -> set[int]:
-        """Return the numbers of the releases that are on the books as spent."""
+        """Return the numbers of the releases that are in the ledger as spent."""
         return {entry.number for entry in self.ledger.entries("people")}
 
 

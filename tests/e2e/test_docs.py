@@ -39,9 +39,9 @@ def test_commands_page_is_the_commands_own_help() -> None:
     assert module.PAGE.read_text(encoding="utf-8") == module.page()
 
 
-@pytest.mark.parametrize("name", ["policy.md", "manifest.md", "errors.md"])
+@pytest.mark.parametrize("name", ["policy.md", "manifest.md", "errors.md", "results.md", "../audit.md"])
 def test_reference_pages_are_what_the_code_says(name: str) -> None:
-    """Tables of the policy, the manifest and the errors are what `make docs` would write."""
+    """Tables of the policy, the manifest, the errors, the results and the audit are what `make docs` would write."""
     module = load("make_reference")
 
     assert (module.FOLDER / name).read_text(encoding="utf-8") == module.PAGES[name]()

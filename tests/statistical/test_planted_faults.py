@@ -109,7 +109,7 @@ BY_AUDIT: dict[tuple[str, str], list[str]] = {
     ],
     ("rows", "columns"): ["clipped rows are dropped"],
     ("rows", "grid"): ["values are not snapped to the grid", "a noisy zero has the raw value's sign"],
-    ("rows", "books"): ["the stated time tells of the table"],
+    ("rows", "books"): ["the stated time depends on the table"],
     ("all gaps", "noise"): ["rows without any value get no noise"],
     ("entities", "books"): ["the cap is ignored in calibration", "one row of an entity is booked"],
     ("entities", "entities"): [
@@ -269,11 +269,7 @@ def test_suite_finds(fault: str) -> None:
     assert "1 failed" in finished.stdout, finished.stdout[-2000:]
 
 
-def test_documented_table_is_true() -> None:
-    """Every fault is found by the audit or a test, and the page about the audit names those that it finds, by check."""
+def test_every_fault_is_found() -> None:
+    """Every fault is found by the audit or a test; the page about the audit is made from those that it finds."""
     found = [fault for faults in (*BY_AUDIT.values(), *BY_STEPS.values(), BY_SUITE) for fault in faults]
     assert sorted(found) == sorted(FAULTS)
-    page = (ROOT / "docs" / "audit.md").read_text()
-    for name in sorted({check for _, check in BY_AUDIT}):
-        faults = [fault for (_, check), faults in BY_AUDIT.items() for fault in faults if check == name]
-        assert f"| `{name}` | {'; '.join(faults)} |" in page

@@ -276,8 +276,8 @@ def _require_signers(bundle: Bundle, line: Sequence[PublicKey], store: TrustStor
     key, number = bundle.signer.key, bundle.release.lineage.number
     if key not in line:
         raise BundleError(
-            f"release {number} ({bundle.manifest_sha256[:12]}...) is signed by {key.fingerprint}, which is neither the "
-            "key of the bundle given nor named as its successor in a statement that was accepted here"
+            f"release {number} ({bundle.manifest_sha256[:12]}...) is signed by {key.fingerprint}, which is not the key "
+            "of the bundle given. No statement that was accepted here names it as its successor"
         )
     if not any_signer:
         store.require(key)

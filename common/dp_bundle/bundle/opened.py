@@ -151,7 +151,7 @@ class Bundle:
         return self.tar_path
 
     def open(self, name: str) -> BinaryIO:
-        """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""
+        """Return a seekable view of a member; its bytes are those that were verified, or reading them fails."""
         self._source.require_open()
         member, digests = self.members[name], self._digests[name]
         if not digests.blocks:
@@ -182,9 +182,9 @@ class Bundle:
         Returns
         -------
         DataFrame
-            The noisy rows, all in memory; or the noisy matrix of second moments, labelled both ways, of two rounds that
-            of the second, whose columns are rotated and labelled so (see `second_moments` and `transform`). What both
-            hold without the noise is for `dp_learn`.
+            The noisy rows, all in memory; or the noisy matrix of second moments, labelled both ways. Of two rounds it
+            is that of the second, whose columns are rotated and labelled so (see `second_moments` and `transform`).
+            What both hold without the noise is for `dp_learn`.
 
         Raises
         ------

@@ -48,10 +48,10 @@ def open_bundle(
     allow_older : bool
         Whether to accept a release older than one already seen.
     engine : Engine, optional
-        What takes the digests of data, and is used by what reads many rows of the bundle, such as `Dask` from
-        `dp_bundle.engines`, whose workers read it at this path or URI themselves; every core here, by default.
+        What takes the digests of data, and reads many rows of the bundle: every core here, by default. Workers of
+        `Dask` from `dp_bundle.engines` read it at this path or URI themselves.
     anew : bool
-        Whether every byte is read at the URI, and no copy of an earlier download; `copies` of the bundle says otherwise
+        Whether every byte is read at the URI, and no copy of an earlier download. Otherwise `copies` of the bundle says
         which members were read so.
 
     Returns
@@ -62,7 +62,7 @@ def open_bundle(
     Raises
     ------
     BundleError
-        The bundle, its signer or its content is not to be trusted; nothing of it was parsed as data, and nothing
+        The bundle, its signer or its content is not to be trusted. Nothing of it was parsed as data, and nothing
         written to disk but downloads with their signed digest.
     StoreError
         The place cannot be read.

@@ -259,7 +259,7 @@ def page_beside(bundle: Bundle, release: Release, *, file: str, seen: Sequence[s
 def describe_processing(release: Release, label: dict[str, Any], signer: str, manifest_sha256: str) -> list[str]:
     """Return what a record of processing says of a release, in sentences; `label` is its `worded_label`."""
     names, lineage = source_names(release.columns), release.lineage
-    of_columns = f"Of the table it tells about {counted(len(names), 'column')}: {name_columns(names, _NAMED_COLUMNS)}."
+    of_columns = f"Of the table it shows {counted(len(names), 'column')}: {name_columns(names, _NAMED_COLUMNS)}."
     from_whom = [] if label["right"] is None else [f"From whom: {label['from_whom']}"]
     return [
         f"Release {lineage.number} of the dataset {quote_name(release.dataset.name)} was made with random noise on "

@@ -107,7 +107,7 @@ def require_create_only(store: Store) -> None:
     store.create(name, first)
     try:
         if store.create(name, b"second") != first or store.read(name) != first:
-            raise StoreError(store.uri, "this storage replaces objects although it was told not to: use another")
+            raise StoreError(store.uri, "this storage replaces objects although it was asked not to: use another")
     finally:
         store.delete(name)
 

@@ -174,9 +174,7 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
 def export_combined(bundle: Bundle, path: Path) -> tuple[list[Path], Correlations]:
     """Write the correlations of a bundle without the noise's part, their standard errors, and what they are worth.
 
-    Both are square matrices with the names of the columns, which pass through `guard_cell`, on both sides; cells are
-    empty where noise drowns a column. Beside PATH.csv they are PATH-correlations.csv and PATH-standard-errors.csv, with
-    PATH-combined.json.
+    Both are square matrices with the names of the columns, which pass through `guard_cell`, on both sides.
 
     Returns
     -------
@@ -189,6 +187,19 @@ def export_combined(bundle: Bundle, path: Path) -> tuple[list[Path], Correlation
         Nothing can be estimated: the sentence says why.
     BundleFormatError, DpGraphError
         As in `export_csv`; or nobody on this machine learns from releases.
+
+    Notes
+    -----
+    The files beside NAME.csv:
+
+    NAME-correlations.csv : all
+        correlations of the published columns without the noise's part; an entry may be beyond 1, and is empty where
+        noise drowns a column
+    NAME-standard-errors.csv : all
+        of each, sampling and noise, of first order; zero on the diagonal
+    NAME-combined.json : all
+        `dataset`, `release_number`, `manifest_sha256`, `kind`, `n_rows`, `effective_rows` and `errors_are_estimates`
+        as in `summary.json`; `columns`, `drowned_columns` and `notes`
     """
     found = require_reader().correlations(bundle)
     about = {

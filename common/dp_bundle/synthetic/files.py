@@ -47,9 +47,9 @@ from dp_bundle.synthetic.columns import (
 ENDINGS = (".parquet", ".csv")
 _KEPT = ["the distribution of each column by itself", "how strongly columns go together, two at a time"]
 _NORMAL = (
-    "the mean and the standard deviation of each column, as far as its bounds allow, and the shares of levels; numbers "
-    "have a normal distribution that is clipped to the bounds, or at zero if the release says that none seems to be "
-    "below, as it has no histograms"
+    "the mean and the standard deviation of each column, as far as its bounds allow, and the shares of levels. As "
+    "there are no histograms, numbers have a normal distribution. It is clipped to the bounds, or at zero if the "
+    "release says that none seems to be below"
 )
 _LOST = [
     "everything else: links that bend or come and go, what three columns do together, subgroups and rare combinations",
@@ -99,6 +99,34 @@ def write_synthetic(bundle: Bundle, path: Path, n_rows: int, seed: int) -> dict[
         Nothing can be learned from this release.
     BundleFormatError
         The data are not what the manifest says.
+
+    Notes
+    -----
+    The entries:
+
+    synthetic
+        true
+    note
+        that no row is real, and the seed no secret
+    n_rows, seed
+        as asked for
+    dataset, release_number, manifest_sha256
+        the release that they were drawn from
+    file
+        the rows
+    keeps, does_not_keep
+        sentences
+    columns_left_out
+        raw columns that noise drowns
+    measured.correlation_pairs
+        pairs with a released correlation
+    measured.correlation_difference_median, _largest
+        over these, of the rows from the release without the noise's part
+    measured.kolmogorov_distance
+        by raw column with a histogram or levels: the largest difference of cumulative shares from the release
+    measured.mean_difference, measured.deviation_ratio
+        by other column: the mean from the release's, in standard deviations; the standard deviation over the
+        release's
     """
     if path.suffix.lower() not in ENDINGS:
         raise ParameterError("--out", "a file whose name ends in .parquet or .csv", str(path))

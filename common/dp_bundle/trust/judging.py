@@ -370,7 +370,7 @@ def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[s
     if earlier is not None and sighting.number > earlier + _LEAP:
         yield (
             f"{name} is the next one seen here after release {earlier}: ask the publisher whether there were so many "
-            "between, as whoever has her key could make all her later releases look old with one such number"
+            "between. With one such number, whoever has her key could make all her later releases seem old"
         )
     followed = None if sighting.previous is None else numbers.get(sighting.previous)
     if followed is not None and followed >= sighting.number:

@@ -265,8 +265,9 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     type=click.Choice([rule.value for rule in Rule]),
     default="auto",
     show_default=True,
-    help="The rule that chooses alpha: EBIC, in two stages where the noise is small (auto) or always in one (ebic), "
-    "held-out likelihood (cv), held-out error of the covariance (mse), or stability over subsamples (stars).",
+    help="The rule that chooses alpha. EBIC has two stages where the noise is small (auto), or always one (ebic). "
+    "Others are held-out likelihood (cv), held-out error of the covariance (mse), and stability over subsamples "
+    "(stars).",
 )
 @option(
     "--fdr",
@@ -280,8 +281,8 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     type=click.Choice([weights.value for weights in Weights]),
     default="auto",
     show_default=True,
-    help="Penalise all pairs equally, or in proportion to their standard errors (noise); auto is noise for tables with "
-    "categories, and equal for those of numbers, unless --select auto takes the evidence.",
+    help="Penalise all pairs equally, or in proportion to their standard errors (noise). The default is noise for "
+    "tables with categories, and equal for those of numbers, unless --select auto takes the evidence.",
 )
 @option(
     "--repair",
@@ -331,16 +332,16 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     default=0.1,
     show_default=True,
     metavar="X",
-    help="Show links whose partial correlation is at least this in size first, in the terminal, on the page and in the "
-    "picture, and weaker ones last, drawn thin; 0 shows all alike. The files have the same links whatever it is.",
+    help="Show links whose partial correlation is at least this in size first, and weaker ones last, drawn thin. 0 "
+    "shows all alike. The tables have the same links whatever it is.",
 )
 @option(
     "--stability",
     applies=[_GRAPHICAL_LASSO],
     type=click.IntRange(100, 10_000),
     metavar="DRAWS",
-    help="Draw so many releases, such as 500, from the law of the graph and its noise, learn from each, and say how "
-    "often each edge is found and how stable centralities are.",
+    help="Draw so many releases, such as 500, from the law of the graph and its noise, and learn from each. This says "
+    "how often each edge is found, and how stable centralities are.",
 )
 @common_options("NAME.graph")
 @version_option
@@ -522,8 +523,8 @@ def joint(
 def describe(file: Path | RemotePath, **options: Any) -> None:
     """Verify a BUNDLE, and say what its columns hold: means, deviations, shares, quantiles, cross-tabulations.
 
-    All have 95 % intervals for sampling and noise, where the release tells its errors. What a release cannot tell is
-    said.
+    All have 95 % intervals for sampling and noise, where the release states its errors. What a release cannot show is
+    named.
 
     \b
     Example:

@@ -50,7 +50,7 @@ def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tupl
         which = "all but one of the columns" if len(kept) else "all columns"
         raise DrownedColumnError(
             list(drowned),
-            f"the noise drowns {which} ({named}): their variance cannot be told from the noise; learn from a "
+            f"the noise drowns {which} ({named}): their variance cannot be distinguished from the noise; learn from a "
             "bundle with more rows or less noise",
         )
     return kept, drowned
@@ -199,14 +199,14 @@ def describe_collinearity(
     if known:
         said.append(
             f"columns are nearly collinear, so that some of them determine the others: {name_columns(known)}. Their "
-            "edges cannot be told apart, and tests find few of them; ask the publisher for a release without the "
+            "edges cannot be distinguished, and tests find few of them; ask the publisher for a release without the "
             "redundant columns"
         )
     if perhaps:
         said.append(
             f"columns are nearly collinear as far as the noise shows: {name_columns(perhaps)}. Each has a correlation "
-            f"with another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and "
-            "only a release with less noise would tell"
+            f"with another that is above {_STRONG:g} and may be 1. If it is, their edges cannot be distinguished. Only "
+            "a release with less noise would show that"
         )
     return known, said
 

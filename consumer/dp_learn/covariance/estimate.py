@@ -540,8 +540,7 @@ class ReleasedCovariance:
         if self.noise is None:
             raise EstimationError(
                 "the release states neither the noise of single entries nor an estimate of it, so there are no "
-                "standard errors, and no rule for alpha (give --alpha), --fdr, --weights noise or pooling, which need "
-                "them"
+                "standard errors. Rules for alpha, --fdr, --weights noise and pooling need them: give --alpha"
             )
         return self.noise
 

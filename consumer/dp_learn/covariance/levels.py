@@ -223,8 +223,8 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
     if len(left) < 2:
         raise DrownedColumnError(
             list(drowned),
-            "the noise drowns all columns but one, or all: their variance cannot be told from the noise; learn from a "
-            "bundle with more rows or less noise",
+            "the noise drowns all columns but one, or all: their variance cannot be distinguished from the noise; "
+            "learn from a bundle with more rows or less noise",
         )
     merged = {
         name: [pooled.columns[place] for place in np.setdiff1d(blocks[name], [*usable[name], place_of_reference])]
@@ -298,13 +298,13 @@ def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
     for name, rare_columns in columns.merged.items():
         level_of = dict(zip(sources[name].columns, sources[name].levels, strict=True))
         named.append(f"{quote_name(name)}: {listed([level_of[column] for column in rare_columns])}")
-    rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
+    rare = "levels too rare to stand out from the noise count with the most frequent level of their category: "
     said = [rare + "; ".join(named)] if named else []
     if columns.determined:
         said.append(f"left out, as other columns determine them or may do so: {'; '.join(columns.determined.values())}")
     if alike := columns.alike:
         said.append(
-            f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
-            'to leave such rows out (missing = "drop")'
+            f"gaps come together in {listed(list(alike))}, so that their edges cannot be distinguished: ask the "
+            'publisher to leave such rows out (missing = "drop")'
         )
     return said

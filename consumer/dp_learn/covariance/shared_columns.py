@@ -73,16 +73,16 @@ def bundle_sources(
     notes += said
     if rare:
         notes.append(
-            "gaps too few to tell anything are left out, so that covariances are those of the rows with a value: "
+            "gaps too few to show anything are left out, so that covariances are those of the rows with a value: "
             f"{listed(list(rare))}"
         )
     by = Counter(name for items in fills for name, _ in items if name not in shared)
     if by:
         named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
         notes.append(
-            f"gaps of {and_more(named, 10)} are left out: where they are published, the column's covariances are those "
-            "of the rows that have its value, which differ from those of all rows if gaps depend on the values; "
-            "elsewhere its cells without a value, if there are any, count as dp-bundle inspect says"
+            f"gaps of {and_more(named, 10)} are left out. Where they are published, the column's covariances are those "
+            "of the rows that have its value. They differ from those of all rows if gaps depend on the values. "
+            "Elsewhere its cells without a value, if there are any, count as dp-bundle inspect says"
         )
     return sources, notes
 
@@ -218,11 +218,11 @@ def _require_one_scale(
         among = {name for name, each in shared.items() if each.other is None} if shared else None
         as_scores = [*require_one_scale(bundles, done, among)]
         said.append(
-            "normal scores are pooled, as no column's distribution is farther from that of the first release than "
-            "noise and chance explain, and 0.02 of the rows; each release alone has its histograms"
+            "normal scores are pooled: no column's distribution differs from that of the first release by more than "
+            "noise, chance and 0.02 of the rows. Each release alone has its histograms"
             if done == "pooled"
             else "links are between the normal variables behind ranks, by each release's own histograms: differences "
-            "of the columns' distributions are not among what is told"
+            "of the columns' distributions are not among what is shown"
         )
     if latent := latent_columns(bundles[0], as_scores):
         said.append(

@@ -112,8 +112,8 @@ class DebiasedSCIO(ColumnwiseEstimator):
     Parameters
     ----------
     alpha : float or None
-        The penalty on the correlation scale, > 0; None for sqrt(2 log p) standard errors of a typical entry, noise
-        included, or a tenth above the smallest alpha that has a solution where that is more.
+        The penalty on the correlation scale, > 0. None stands for sqrt(2 log p) standard errors of a typical entry,
+        noise included. It is a tenth above the smallest alpha that has a solution where that is more.
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
     weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
@@ -121,7 +121,7 @@ class DebiasedSCIO(ColumnwiseEstimator):
     penalize_diagonal : bool
         Whether the penalty includes the diagonal. Under noise alpha may approach 1, which would leave no diagonal.
     repair : {"maxnorm", "clip", "shrink", "none"}
-        The repair of an indefinite matrix, on which the problem is unbounded: by default CoCoLasso's step, which at
+        The repair of an indefinite matrix, on which the problem is unbounded. The default is CoCoLasso's step, which at
         most doubles its largest error (Datta & Zou 2017). The repaired matrix is singular, and needs an alpha that is
         not too small.
 
@@ -210,8 +210,8 @@ class DebiasedCLIME(ColumnwiseEstimator):
     Parameters
     ----------
     alpha : float or None
-        How far the product with the debiased correlations may be from the identity, > 0; None for sqrt(2 log p)
-        standard errors of a typical entry, noise included, or a tenth above the smallest that has a solution where
+        How far the product with the debiased correlations may be from the identity, > 0. None stands for sqrt(2 log p)
+        standard errors of a typical entry, noise included. It is a tenth above the smallest that has a solution where
         that is more.
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
@@ -221,7 +221,7 @@ class DebiasedCLIME(ColumnwiseEstimator):
         Whether the diagonal has a tolerance too. Under noise alpha may approach 1, which would leave no diagonal.
     repair : {"maxnorm", "clip", "shrink", "none"}
         The repair of an indefinite matrix. Without it the programmes have a solution, but one that follows the negative
-        eigenvalues: by default CoCoLasso's step, which at most doubles the largest error (Datta & Zou 2017).
+        eigenvalues. The default is CoCoLasso's step, which at most doubles the largest error (Datta & Zou 2017).
 
     Attributes
     ----------
@@ -335,7 +335,7 @@ class DebiasedNeighborhoodSelection(CovarianceEstimator):
     weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
         As in `DebiasedGraphicalLasso`.
     repair : {"maxnorm", "clip", "shrink", "none"}
-        The repair of an indefinite matrix, for which the lasso is unbounded: by default CoCoLasso's step, which at
+        The repair of an indefinite matrix, for which the lasso is unbounded. The default is CoCoLasso's step, which at
         most doubles its largest error (Datta & Zou 2017).
 
     Attributes
@@ -417,9 +417,9 @@ def keep_smaller(matrix: FloatArray, method: str | None = None) -> FloatArray:
     n_bad = int(np.count_nonzero(~(kept.diagonal() > 0.0)))
     if method is not None and n_bad:
         raise EstimationError(
-            f"the {method} estimate of {n_bad} of {len(kept)} columns has no positive diagonal entry, because "
-            "alpha is too large for their variance, or the covariance too indefinite: change alpha, leave the "
-            "diagonal unpenalised, or repair the covariance"
+            f"the {method} estimate of {n_bad} of {len(kept)} columns has no positive diagonal entry. Alpha is too "
+            "large for their variance, or the covariance too indefinite: change alpha, leave the diagonal unpenalised, "
+            "or repair the covariance"
         )
     return kept
 

@@ -96,7 +96,7 @@ def _graph_of(fit: Fit) -> GraphEstimate:
 class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     """Sparse precision matrix of the rows before the noise, at a given penalty.
 
-    The known variance of the noise is subtracted from the covariance, and the graphical lasso is solved on the result,
+    The known variance of the noise is subtracted from the covariance. The graphical lasso is solved on the result,
     indefinite or not, to a certified duality gap. Prefer `DebiasedGraphicalLassoCV` unless you know the penalty.
 
     Parameters
@@ -108,8 +108,8 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         Leave it at 0 to fit a bundle.
     weights : {"auto", "equal", "noise"} or array-like of shape (n_features, n_features)
         Equal penalties, penalties in proportion to each entry's standard error, or a matrix: 0 leaves an entry
-        unpenalised, inf forbids an edge; its labels, if any, are the names of columns. "auto" is noise for a bundle
-        with categories, and else equal.
+        unpenalised, inf forbids an edge; its labels, if any, are the names of columns. By "auto" it is noise for a
+        bundle with categories, and else equal.
     scale : {"correlation", "covariance"}
         The scale on which the penalty is applied.
     repair : {"none", "maxnorm", "clip", "shrink"}
@@ -181,8 +181,8 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
     alphas : int or sequence of float
         The number of alphas between the one that empties the graph and a hundredth of it, or the alphas themselves.
     select : {"cv", "mse", "auto", "ebic", "stars"}
-        The rule: cross-validated likelihood, the drop of the cross-validated error, the extended Bayesian information
-        criterion in two stages where the noise is small or always in one, or the stability of the graph over
+        The rule: the extended Bayesian information criterion, in two stages where the noise is small or always in one.
+        Or cross-validated likelihood, the drop of the cross-validated error, or the stability of the graph over
         subsamples.
     cv : int, splitter of scikit-learn, or iterable of pairs of places
         The number of folds; or how the rows of a table are split, such as ``GroupKFold(5).split(rows, groups=groups)``.

@@ -97,7 +97,7 @@ class DebiasedRidgePrecision(CovarianceEstimator):
     Parameters
     ----------
     alpha : float or None
-        The penalty on the correlation scale, > 0; None for half the square of sqrt(2 log p) standard errors of a
+        The penalty on the correlation scale, > 0. None stands for half the square of sqrt(2 log p) standard errors of a
         typical entry, noise included (see `universal_ridge_alpha`).
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
@@ -258,8 +258,8 @@ class DebiasedRidgeRegression(_ScoredByIndex, RegressorMixin, TargetEstimator): 
     target : str, int or None
         The column to predict; None where it comes as the y of `fit`, without noise.
     alpha : float or None
-        The penalty on the correlation scale, >= 0; None for 2 sqrt(p) times the root mean square error that the
-        noise leaves in the correlations, about the spectral norm of this error (Wigner); 0 without noise.
+        The penalty on the correlation scale, >= 0. None stands for 2 sqrt(p) times the root mean square error that the
+        noise leaves in the correlations. That is about the spectral norm of this error (Wigner), and 0 without noise.
     noise_variance : float or array-like of shape (n_columns,)
         Variance of the independent noise on each column of X, in its unit squared. Leave it at 0 to fit a bundle.
 
@@ -276,10 +276,10 @@ class DebiasedRidgeRegression(_ScoredByIndex, RegressorMixin, TargetEstimator): 
         An upper bound on how far the objective on the rows without noise exceeds its minimum, averaged over the noise
         (see `gradient_error`). The objective is the mean squared error plus the penalty: alpha times the squared
         coefficients of standardised predictors, times the target's variance. By Markov's inequality the excess is more
-        than 20 times the bound with a chance of at most 5 %. inf where alpha is 0 and there is noise, NaN for a release
-        that states no variance of its noise.
+        than 20 times the bound with a chance of at most 5 %. It is inf where alpha is 0 and there is noise, and NaN for
+        a release that states no variance of its noise.
     drowned_ : tuple of str
-        Columns whose variance cannot be told from the noise: their coefficients are zero.
+        Columns whose variance cannot be distinguished from the noise: their coefficients are zero.
     n_features_in_, feature_names_in_
         The predictors.
 
@@ -388,14 +388,14 @@ class DebiasedLDA(_ScoredByIndex, ClassifierMixin, TargetEstimator):  # type: ig
     Parameters
     ----------
     target : str, int, sequence of these or None
-        The column of labels, coded with two numbers (see `classes`), or one 0/1 column per class; None where the
+        The column of labels, coded with two numbers (see `classes`), or one 0/1 column per class. It is None where the
         labels come as the y of `fit`, without noise.
     classes : sequence of two numbers
         The two values of a single column of labels before the noise.
     precision : {"ridge", "graphical-lasso"}
         How the covariance within classes is inverted.
     alpha : float or None
-        The penalty on the scale of the correlations within classes, > 0; None for the default of
+        The penalty on the scale of the correlations within classes, > 0. None stands for the default of
         `DebiasedRidgePrecision`, or sqrt(2 log p) standard errors for the graphical lasso.
     noise_variance : float or array-like of shape (n_columns,)
         Variance of the independent noise on each column of X, in its unit squared. Leave it at 0 to fit a bundle.
@@ -414,7 +414,7 @@ class DebiasedLDA(_ScoredByIndex, ClassifierMixin, TargetEstimator):  # type: ig
     alpha_ : float
         The penalty.
     drowned_ : tuple of str
-        Columns whose variance cannot be told from the noise, so that they predict nothing: their entries of
+        Columns whose variance cannot be distinguished from the noise, so that they predict nothing: their entries of
         `precision_` and `coef_` are zero.
     n_features_in_, feature_names_in_
         The predictors.

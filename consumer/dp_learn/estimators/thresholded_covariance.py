@@ -85,8 +85,8 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
 
     References
     ----------
-    Wang, Xu & He, Estimating sparse covariance matrix under differential privacy via thresholding, algorithm 1, with
-    the two unknown terms of its threshold replaced by the standard error that the metadata give.
+    Wang, Xu & He, Estimating sparse covariance matrix under differential privacy via thresholding, algorithm 1. The
+    standard error that the metadata give replaces the two unknown terms of its threshold.
 
     Examples
     --------

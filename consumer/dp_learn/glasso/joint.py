@@ -71,8 +71,9 @@ def joint_graphical_lasso(
     coupling : float
         Strength beta, from 0 to inf: at 0 each is the single graph, and at inf all are that of the mean.
     kind : {"fused", "smooth", "pairs", "group"}
-        C: the absolute differences of neighbours ``sum v_kij |Theta_kij - Theta_k+1,ij|``, half of their squares, the
-        absolute differences of all pairs, or the norm ``sum v_ij sqrt(sum_k n_k Theta_kij^2)``, without the diagonal.
+        C, without the diagonal: the absolute differences of neighbours ``sum v_kij |Theta_kij - Theta_k+1,ij|``, or
+        half of their squares. Or the absolute differences of all pairs, or the norm ``sum v_ij sqrt(sum_k n_k
+        Theta_kij^2)``.
     weights : array, shape (p, p) or (K, p, p), optional
         w, finite. Ones by default.
     difference_weights : array, shape (p, p), or (K - 1, p, p) of neighbours, optional

@@ -74,8 +74,8 @@ class Solution(Brief):
     precision : ndarray, shape (p, p)
         The estimate: symmetric, positive definite, exactly zero where there is no edge.
     covariance : ndarray, shape (p, p)
-        The dual matrix W behind the certificate: positive definite, within the penalty of the input covariance, and
-        the inverse of `precision` up to what the gap allows.
+        The dual matrix W behind the certificate, positive definite and within the penalty of the input covariance. It
+        is the inverse of `precision` up to what the gap allows.
     objective : float
         ``-logdet Theta + <S, Theta> + sum_ij alpha w_ij |Theta_ij|`` at `precision`.
     duality_gap : float

@@ -74,9 +74,10 @@ def graphical_lasso(
     alpha : float
         Strength of the penalty, > 0, in the units of `covariance`.
     solver : {"cd", "admm", "auto"}
-        Block coordinate descent, or the alternating direction method of multipliers. Prefer "cd" for sparse answers,
-        and "admm" for dense ones of hundreds of columns and near the smallest alpha that has a solution, where sweeps
-        gain little; "auto" begins with "cd" and changes to "admm" where that is faster, and is "admm" for few columns.
+        Block coordinate descent, or the alternating direction method of multipliers. Prefer "cd" for sparse answers.
+        Prefer "admm" for dense ones of hundreds of columns, and near the smallest alpha that has a solution, where
+        sweeps gain little. By "auto" it is "admm" for few columns; else it begins with "cd" and changes to "admm" where
+        that is faster.
     weights : array, shape (p, p), optional
         Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default. Labels, if any,
         are those of `covariance`, or of the nodes.
@@ -84,18 +85,18 @@ def graphical_lasso(
         Whether the sum includes the diagonal.
     tol : float
         The answer is optimal once the duality gap is at most ``tol * p``; the gap does not depend on units. Solvers
-        then go on until the edges are those of the optimum, as far as a few steps tell, whatever the tolerance.
+        then go on until the edges are those of the optimum, as far as a few steps show, whatever the tolerance.
     max_iter : int
         Most sweeps over the columns, or iterations, of any connected component.
     start : Solution, optional
         An earlier answer for as many columns, from which to start. It changes the time taken, not the optimum.
     groups : sequence of length p, optional
-        The node of each column, by name or number; labels, if any, are those of `covariance`. A node of several
-        columns, as a category's indicators are, is linked to another by a block of the precision matrix, whose
+        The node of each column, by name or number; labels, if any, are those of `covariance`. A node may have several
+        columns, as a category's indicators. A block of the precision matrix links it to another, and the block's
         Frobenius norm is penalised in place of absolute values of entries: ``alpha sum_{g != h} w_gh ||Theta_gh||_F``,
         each pair of nodes counted twice. A block on the diagonal is free off the diagonal. Then `weights` has the shape
-        (G, G), by default ``sqrt(k_g k_h)`` for nodes of k_g and k_h columns and 1 on the diagonal, and there is one
-        method whatever `solver`. Nodes of one column each are the problem without groups.
+        (G, G), by default ``sqrt(k_g k_h)`` for nodes of k_g and k_h columns, and 1 on the diagonal. There is one
+        method, whatever `solver`. Nodes of one column each are the problem without groups.
 
     Returns
     -------

@@ -125,8 +125,8 @@ class EdgeInference(Brief):
         """Return the lower and upper ends of the intervals for the partial correlations, within [-1, 1].
 
         They contain all r for which T_ij + r sqrt(T_ii T_jj) is within its error of zero (Fieller), a quadratic
-        inequality in r. So they exclude zero exactly when p < 1 - level, unless T_ii and T_jj are so uncertain that the
-        r in question are all but a gap around zero; then, and where T_ii is not positive, the interval is [-1, 1].
+        inequality in r. So they exclude zero exactly when p < 1 - level. T_ii and T_jj may be so uncertain that the r
+        in question are all but a gap around zero. Then, and where T_ii is not positive, the interval is [-1, 1].
         """
         low, high = self._partial_intervals(level, np.s_[:, :])
         np.fill_diagonal(low, 1.0)

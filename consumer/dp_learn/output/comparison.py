@@ -27,7 +27,27 @@ class ComparisonResult(SeveralResult[Comparison]):
     """A comparison with the bundles that it is of."""
 
     def differences(self) -> dict[str, Any]:
-        """Return the table of differences of every pair, surest first, those that cannot be compared last."""
+        """Return the table of differences of every pair, surest first, those that cannot be compared last.
+
+        The columns:
+
+        source, target : names
+            two columns of the table
+        first, second : names
+            which two releases, of more than two
+        difference : -2 to 2
+            of the partial correlations, the second less the first; empty, as what follows, where it cannot be compared
+        standard_error
+            of the difference, for sampling and noise of both
+        ci_low, ci_high
+            the interval at `--confidence`, for this pair alone
+        p_value : 0 to 1
+            of no difference, for this pair alone
+        q_value : 0 to 1
+            the least false discovery rate that finds it
+        partial_correlation_first, partial_correlation_second : -1 to 1
+            in each release
+        """
         found, parts = self.found, []
         each = found.differences
         ends = ([found.nodes[place] for place in side] for side in each.pairs)
@@ -46,7 +66,17 @@ class ComparisonResult(SeveralResult[Comparison]):
         return _surest_first(parts)
 
     def strengths(self) -> dict[str, Any]:
-        """Return the table of the differences of nodes' strengths, surest first."""
+        """Return the table of the differences of nodes' strengths, surest first.
+
+        The columns:
+
+        node : name
+            a column of the table
+        difference
+            of the strengths; this and what follows to `q_value` as in `differences.csv`, and empty without a link
+        strength_first, strength_second
+            the sum of its links in each release, with the signs of the mean of all
+        """
         each, parts = self.found.differences, []
         for one, q_values in zip(each.each, each.strength_q_values, strict=True):
             linked = one.strength_error > 0.0
@@ -81,7 +111,7 @@ class ComparisonResult(SeveralResult[Comparison]):
         errors = one.standard_error[np.isfinite(one.standard_error)]
         alone, among = (smallest_visible(float(np.median(errors)), LEVEL / n) for n in (1, len(errors)))
         return (
-            f"a difference of {alone:.2g} in a typical pair is found four times out of five by a test of that pair at "
+            f"found four times out of five in a typical pair: a difference of {alone:.2g} by a test of that pair at "
             f"the {100 * LEVEL:.0f} % level, and one of {among:.2g} among all {len(errors):,} pairs"
         )
 

@@ -56,13 +56,28 @@ class Description(Result):
     Attributes
     ----------
     bundles, summary
-        As of `Result`; the notes of the summary say what the release cannot tell.
+        As of `Result`; the notes of the summary say what the release cannot show.
     columns : DataFrame
-        A line for each mean, standard deviation, quantile and share: column, level, quantity, estimate, ci_low,
-        ci_high (95 %), in the units of columns, which are in its `attrs`.
+        A line for each mean, standard deviation, quantile and share. The units of columns are in its `attrs`.
     crosstabs : DataFrame
-        A line for every two levels of different columns, with the share of rows that have both: column, level, other,
-        other_level, share, ci_low, ci_high.
+        A line for every two levels of different columns.
+
+    Notes
+    -----
+    The columns:
+
+    column, level : names
+        the raw column; its level, or `(no value)`, where the estimate is a share
+    quantity : text
+        `mean`, `standard deviation`, `median`, `5 %` and other quantiles, or `share`
+    estimate : units of the column, or 0 to 1
+        the quantity, without the noise's part
+    other, other_level : names
+        in `crosstabs.csv`: another column and its level
+    share : 0 to 1
+        in `crosstabs.csv`: of rows that have both levels
+    ci_low, ci_high
+        the 95 % interval, of noise and sampling
     """
 
     bundles: Sequence[Bundle]

@@ -73,6 +73,26 @@ def learn_alternative(
         A target is missing, unknown, or of no use.
     EstimationError
         There is no estimate.
+
+    Notes
+    -----
+    The entries:
+
+    target
+        the column to predict
+    intercept
+        of the prediction
+    r_squared
+        of regression: estimated R^2
+    r_squared_interval
+        of regression: both ends of the 95 % interval of R^2 without the penalty, noise included; empty where it is
+        not known
+    excess_bound
+        of regression: a bound on the accuracy lost to the noise
+    classes
+        of lda: the two classes
+    priors
+        of lda: their shares of the rows
     """
     if (target is not None) != (name in PREDICTING):
         came = () if target is None else (target,)
@@ -150,7 +170,7 @@ def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.
     own = [columns.index(target)] if target in columns else []
     beside = {place for place in chosen.kept.tolist() if own and levels.nodes[place] == levels.nodes[own[0]]}
     left_out = [columns[place] for place in chosen.reference.values() if place not in own]
-    said = f"levels are told by how they differ from the most frequent one of their category: {listed(left_out)}"
+    said = f"levels are compared with the most frequent one of their category: {listed(left_out)}"
     usable = np.array(sorted({*chosen.kept.tolist(), *own} - (beside - {*own})), dtype=np.int64)
     return usable, [said] if left_out else []
 
@@ -249,7 +269,7 @@ def _coefficients(
     clear = np.flatnonzero(~np.isin(fitted.feature_names_in_, fitted.drowned_))
     table: dict[str, Any] = {"column": fitted.feature_names_in_[clear].tolist(), "coefficient": coefficients[clear]}
     if found is None:
-        told = "of the largest; they have no intervals, as rows and noise leave too little to tell their errors"
+        told = "of the largest; they have no intervals, as rows and noise leave too little to estimate their errors"
         size = table["coefficient"]
     else:
         told = "of the surest, with unpenalised ones and 95 % intervals, noise included, in brackets"

@@ -123,6 +123,49 @@ def write_results(result: Result, target: Path, texts: Mapping[str, str] | None 
     ------
     DpGraphError
         It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
+
+    Notes
+    -----
+    The files of a graph:
+
+    edges.csv : all but regression and lda
+        edges, by falling `evidence`; with `--fdr` by the tests; where neither is known, strongest first
+    ranking.csv : estimators of a precision matrix
+        pairs of columns, by falling `evidence`, at most 10,000
+    pairs.csv : the same
+        all pairs, in the order of the columns; not for more than 1,000 columns
+    nodes.csv : graphical-lasso
+        nodes: how well others predict them, how strongly they are linked, their place in the graph
+    stability.csv : graphical-lasso with `--stability`
+        pairs, by falling `frequency`, at most 10,000
+    precision.csv : estimators of a precision matrix
+        the inverse covariance matrix, in inverse data units
+    covariance.csv : all but regression and lda
+        the debiased covariance, in data units, before any repair or penalty
+    loadings.csv : graphical-lasso, with categories
+        for each level of a category at an end of an edge, its `effect`; where the covariance determines its
+        inverse, also `unpenalised` with `standard_error`, `ci_low` and `ci_high` (95 %)
+    graph.graphml : estimators of a precision matrix
+        the graph with the numbers of `edges.csv`, `weight` and `sign` (0 where the weight has none)
+    graph.png : the same
+        a picture
+    methods.txt : all
+        a paragraph for a paper on how the result came about, with references and BibTeX
+    report.html : all, unless `--no-report`
+        everything on one page, which needs no network
+    thresholded.csv : thresholded-covariance
+        the covariance with small entries set to zero
+    coefficients.csv : regression, lda
+        `column` and `coefficient`, the surest first; where errors are known also `unpenalised` with its error and
+        interval
+    means.csv : lda
+        the mean of each column in each class
+    margins.csv : graphical-lasso, of releases with histograms or randomised response
+        the histograms, or the shares of levels
+    quantiles.csv : graphical-lasso, of releases with histograms
+        quantiles, means and gaps
+    summary.json : all
+        numbers, names and sentences
     """
 
     def write(new: Path) -> None:
@@ -403,7 +446,19 @@ def write_pairs(graph: GraphEstimate, path: Path, measures: NodeMeasures | None)
 
 
 def pair_numbers(graph: GraphEstimate, pairs: Pairs, measures: NodeMeasures | None) -> dict[str, Any]:
-    """Return the numbers of some pairs, with the probability that both nodes are in one community if it is known."""
+    """Return the numbers of some pairs, with the probability that both nodes are in one community if it is known.
+
+    The columns:
+
+    is_edge : 0 or 1
+        whether `edges.csv` lists the pair
+    partial_correlation : -1 to 1
+        the weight of the edge; 0 without one
+    strength : -1 to 1
+        with categories: the largest canonical partial correlation, which assumes no graph
+    same_community : 0 to 1
+        the probability that both are in one community
+    """
     numbers = graph.pair_columns(pairs)
     if measures is not None and measures.together is not None:
         numbers["same_community"] = measures.together[pairs]
@@ -473,6 +528,21 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, Colu
         margins.csv: column, level, low, high, the noisy count, the share of rows that follows from all counts of the
         column, and ci_low and ci_high, its 95 % interval. quantiles.csv, of second moments: column, quantity,
         estimate, ci_low, ci_high.
+
+    Notes
+    -----
+    The columns:
+
+    column, level : names
+        the raw column, and the level, or `(no value)`; empty where cells are of numbers
+    low, high : data units
+        the cell holds low <= x < high
+    count : whole numbers
+        rows in the cell, with noise: it may be negative
+    share : 0 to 1
+        of all rows, from all counts of the column together
+    ci_low, ci_high : 0 to 1
+        the 95 % interval of the share, of noise and sampling
     """
     if not margins:
         return {}

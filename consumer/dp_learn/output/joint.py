@@ -92,7 +92,23 @@ class JointResult(SeveralResult[Joint]):
         return self.names[one.before[-1]] if self.in_time else _OTHERS, self.names[one.after[0]]
 
     def changes(self) -> dict[str, Any]:
-        """Return the table of pairs that changed, in the order of the changes, surest first in each."""
+        """Return the table of pairs that changed at the rate of `--fdr`, by change, surest first in each.
+
+        The columns:
+
+        source, target : names
+            two columns whose partial correlation changed
+        from, to : names
+            the last period before the change point and the first after it; without an order `the others` and a period
+        before, after : -1 to 1
+            the partial correlations of all periods between change points, pooled; else of the others and of the period
+        difference, standard_error
+            `after` less `before`, and its error
+        p_value : 0 to 1
+            of no difference, for this pair alone
+        q_value : 0 to 1
+            the least false discovery rate over all pairs and places
+        """
         rows = [(one, pair) for one in self.found.claimed for pair in self.found.changed(one).tolist()]
         names = [(*self.ends(pair), *self.sides(one)) for one, pair in rows]
         numbers = [[getattr(one, name)[pair] for name in _NUMBERS.values()] for one, pair in rows]
@@ -107,7 +123,30 @@ class JointResult(SeveralResult[Joint]):
         return [self.found.nodes[int(side[pair])] for side in self.found.pairs]
 
     def entries(self) -> Summary:
-        """Return what summary.json has of joint graphs alone."""
+        """Return what summary.json has of joint graphs alone.
+
+        The entries:
+
+        order, coupling
+            `time` or `none`; `fused`, `smooth`, `pairs` (fused over all pairs) or `group`
+        alpha, coupling_strength
+            the penalties of entries and of differences, on correlations
+        penalties_chosen_by, grid
+            who chose them; `alpha`, `coupling_strength`, `score` and `n_values` (distinct) in EBIC's second stage
+        objective, duality_gap, status, n_iter
+            the certificate of the joint estimate
+        refit
+            whether weights were fitted again without the penalty of entries
+        n_edges
+            of every period
+        n_pairs, n_compared
+            pairs of columns, and those clear enough to be tested
+        p_values
+            of no change at every place, corrected for all; without an order, for every period
+        change_points, differing
+            a list: `from`, `to`, the periods `before` and `after`, `largest_difference` in standard errors,
+            `sum_of_squares` in deviations from chance, the corrected `p_value`, and `n_changed` pairs
+        """
         found = self.found
         return {
             "order": found.order.value,

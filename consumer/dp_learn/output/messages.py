@@ -84,7 +84,7 @@ def describe_files(folder: Path) -> str:
 def _why_none(summary: Summary) -> str:
     """Return why there would be no edge."""
     if summary["fdr"] and summary["collinear_columns"]:
-        return f"edges of the collinear columns cannot be told apart, and of the others {NOISE}"
+        return f"edges of the collinear columns cannot be distinguished, and of the others {NOISE}"
     if summary["fdr"]:
         return NOISE
     return PENALTY if summary["alpha_chosen_by"] == "the user" else RULE
@@ -166,7 +166,7 @@ def _describe_clips(summary: Summary) -> str:
     shown = and_more([f"{away:.2g} (in {quote_name(name)})" for away, name in close], _LEVELS) or f"{_CLOSE:g} or more"
     return (
         f"both rounds are combined; values were clipped where they lie further from the center than {shown} "
-        "standard deviations, as estimated afterwards; rows beyond the radius were shortened: variances may be low"
+        "standard deviations, as estimated afterwards. Rows beyond the radius were shortened: variances may be low"
     )
 
 

@@ -113,7 +113,67 @@ def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, 
 def summarize(
     learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None, *, at_least: float = AT_LEAST
 ) -> Summary:
-    """Return the summary of a graph; see `count_edges` for the last."""
+    """Return the summary of a graph; see `count_edges` for the last.
+
+    The entries:
+
+    n_features
+        the number of columns in the graph
+    determined_columns
+        columns left out as others determine them, each with how
+    collinear_columns
+        columns that are, or may be, nearly collinear
+    smallest_solvable_alpha
+        below it the problem has no solution
+    repair_distance
+        the largest change of an entry by the repair
+    solver
+        which one was used
+    alpha_chosen_by
+        the rule, or `the user`
+    path
+        the alphas that were tried, each with a `score`
+    score
+        in `path`: the rule's score, larger being better
+    status
+        `optimal`, or why not
+    n_iter
+        iterations
+    objective
+        what was minimised, on the scale of the penalty
+    duality_gap
+        a bound on how far the objective is from its minimum
+    fdr
+        the false discovery rate at which edges were listed
+    error_bars
+        whether there are any
+    communities
+        groups of nodes, the largest first
+    nodes
+        in `communities`: their names
+    probability
+        in `communities`: how probably two of its nodes are together, on average
+    community_algorithm
+        the method that found them
+    stability
+        with `--stability`: what draws say of the graph
+    draws
+        in `stability`: the number of draws with all rows
+    draws_without_graph
+        in `stability`: those that no graph could be learned from; they count as graphs without edges
+    correlation_stability
+        in `stability`: by measure, a share of the rows, of ten from 0.05 to 0.75; it is the largest without which the
+        measure still has a correlation of 0.7 with the graph's in 95 % of draws; 0 if none
+    weights
+        whether the penalty is `equal`, in proportion to the `noise`, in inverse proportion to the `evidence` (the
+        second of two stages), or a matrix
+    scale
+        what the penalty is measured on, `correlation` or `covariance`
+    refit
+        whether the graph was fitted again without the penalty
+    penalize_diagonal
+        whether the penalty includes the diagonal
+    """
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
 
@@ -162,7 +222,23 @@ def summarize(
 
 
 def count_edges(graph: GraphEstimate, at_least: float) -> Summary:
-    """Return the number of all edges of a graph, of the strong ones, and of the weaker ones; see `is_strong`."""
+    """Return the number of all edges of a graph, of the strong ones, and of the weaker ones; see `is_strong`.
+
+    The entries:
+
+    n_edges
+        the number of edges
+    penalty_share
+        of precision matrices: the share of the penalty that the final fit keeps
+    edge_weights
+        of precision matrices: `refitted` on the graph, `shrunk` for the noise, or `penalised`
+    at_least
+        of precision matrices: the strength of the edges that are shown first; no table depends on it
+    n_strong_edges
+        of precision matrices: the edges whose `partial_correlation` is of at least this size
+    n_weaker_edges
+        of precision matrices: the other edges
+    """
     n_edges, n_strong = len(graph.edge_columns["source"]), graph.strong_first(at_least)[1]
     return {
         "n_edges": n_edges,
@@ -193,7 +269,73 @@ def name_weights(graph: GraphEstimate, penalty_share: float) -> str:
 
 
 def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summary:
-    """Return the bundles with their weights, the number of rows, and the error that these leave."""
+    """Return the bundles with their weights, the number of rows, and the error that these leave.
+
+    The entries:
+
+    bundles
+        a list: each bundle, with the entries from `dataset` to `weight`
+    dataset
+        its name
+    kind
+        `rows` or `covariance`
+    release_number
+        among the releases of its dataset
+    manifest_sha256
+        the digest that identifies the release; cite it
+    signer
+        the fingerprint of the signer's key
+    n_rows
+        of one bundle; and at the top, of all
+    gaps
+        what the publisher did with missing values
+    clipped_at
+        by column of a release in two rounds, how far from its center values were clipped, in standard deviations as
+        estimated afterwards; not of normal scores
+    clipped_shares
+        by column of numbers with a histogram, not of normal scores: the two ends to which values were clipped; the
+        share of rows in cells that reach beyond these
+    transforms
+        by column, what its values were replaced by before the release
+    name
+        in `transforms`: `scores`, for normal scores
+    weight
+        its share in the pooled covariance
+    same_rows
+        whether several bundles are releases of the same rows
+    correlation_standard_error
+        the median standard error of a correlation that is zero
+    with_noise
+        in it: as it is
+    without
+        in it: as it would be without the noise
+    effective_rows
+        n such that 1/n is the squared standard error of a correlation that is zero; so many Gaussian rows without noise
+        would show as much. Give it, and not `n_rows`, to software that knows no noise. Of heavy-tailed
+        rows the true number is smaller, unless two rounds state the tails
+    errors_are_estimates
+        true: the publisher could only estimate the errors, and there are no error bars
+    kurtosis_factor
+        what sampling variances were multiplied by for the rows' tails
+    columns
+        the columns of the estimate
+    drowned_columns
+        columns left out because noise hides them
+    noise_share_of_variance
+        by column, the noise's share of the published variance
+    contradictions
+        what in the data contradicts the manifest, in sentences
+    smallest_eigenvalue
+        of the debiased matrix on the scale of the penalty; below zero it is indefinite
+    repair
+        how an indefinite matrix was repaired first, or `none`
+    estimator
+        the name, as in `--estimator`
+    alpha
+        the penalty or the threshold
+    notes
+        what a reader should know, in sentences
+    """
     described = [
         {
             **name_release(bundle),

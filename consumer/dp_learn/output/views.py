@@ -304,11 +304,12 @@ def learn_graph(
     Parameters
     ----------
     bundles : Bundle, str or Path, or sequence of these
-        Open, or where they lie, which are verified first, and closed again; with the same columns. Their manifests tell
-        releases of the same rows from releases of different ones; either way they have the weights of least variance.
+        Open, or where they lie, which are verified first, and closed again; with the same columns. Their manifests
+        distinguish releases of the same rows from releases of different ones; either way they have the weights of least
+        variance.
     stability : int, optional
-        Draw so many releases, at least 100, from the law of the graph and its noise, learn from each, and say how often
-        each edge is found and how stable centralities are.
+        Draw so many releases, at least 100, from the law of the graph and its noise, and learn from each. This says how
+        often each edge is found, and how stable centralities are.
     engine : Engine, optional
         What runs these draws; this process, by default. ``Processes()`` of `dp_bundle.engines.engine` takes every core,
         in scripts that begin below ``if __name__ == "__main__":``.

@@ -133,7 +133,7 @@ def check_levels(fdr: float, confidence: float) -> None:
     if not 0.0 < fdr < 1.0:
         raise ParameterError("fdr", "between 0 and 1", fdr)
     if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
-        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not tell the limit of a test"
+        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not show the limit of a test"
         raise ParameterError("confidence", allowed, confidence)
 
 
@@ -291,7 +291,7 @@ def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[N
         hidden.sort(key=lambda each: -len(each[1]))
         most = [f"{name} hides {name_columns(own)}" for name, own in hidden[:_NAMED] if own]
         raise EstimationError(
-            "the noise of the releases together hides all columns but one, or all, so that no pair is left; leave out "
+            "the noise of all releases hides all columns but one, or all, so that no pair is left. Leave out "
             f"those that hide most, or learn one graph from all by dp-learn: {'; '.join(most)}"
         )
     merged = {name: sorted({level for each in chosen for level in each.merged.get(name, [])}) for name in left}
@@ -396,6 +396,6 @@ def describe_tails(samples: Sequence[Sample]) -> list[str]:
         return []
     which = "all releases" if len(blind) == len(samples) else f"release {', '.join(map(str, blind))}"
     return [
-        f"{which}: the second moments do not tell how heavy the rows' tails are, and sampling errors are those of "
-        "Gaussian rows; with heavier tails tests find too much"
+        f"{which}: the second moments do not show how heavy the rows' tails are, and sampling errors are those of "
+        "Gaussian rows. With heavier tails tests find too much"
     ]

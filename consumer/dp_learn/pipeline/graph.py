@@ -120,6 +120,27 @@ class GraphEstimate(Brief):
         """The table of edges as a list of names or an array of numbers for each of its columns.
 
         Between nodes of several columns the partial correlation has no sign.
+
+        The columns:
+
+        source, target : names
+            two columns of the table; an edge has no direction
+        partial_correlation : -1 to 1
+            the weight, as `edge_weights` in `summary.json` says
+        precision : inverse data units
+            the entry of `precision.csv`
+        evidence : standard errors
+            an estimate over its standard error, for ranking; not a test
+        desparsified : about -1 to 1
+            the estimate of intervals and tests, which does not assume that the graph is right
+        standard_error
+            of `desparsified`, if there were no edge
+        ci_low, ci_high : -1 to 1
+            the 95 % interval of the partial correlation, for this pair alone
+        p_value : 0 to 1
+            of no edge, for this pair alone; at least 2.2e-308
+        q_value : 0 to 1
+            the least false discovery rate at which the pair would be found among all (Benjamini and Hochberg)
         """
         judge, pairs = self._judge, self._edges
         partial = self._weights

@@ -169,12 +169,12 @@ def learn_joint(
     Parameters
     ----------
     bundles : sequence of Bundle, str or Path
-        From 2 to 60, open or where they lie, with the same columns, in the order of time, if they have one; those that
-        are paths are verified first.
+        From 2 to 60, open or by their paths, with the same columns, in the order of time, if they have one. Paths are
+        verified first.
     order : {"time", "none"}
         Whether neighbours are alike, or all.
     coupling : {"fused", "smooth", "group"}
-        Values that stay the same until they jump; values that drift, which takes time; or links that are in the same
+        Values that stay the same until they jump, or values that drift, which takes time. Or links that are in the same
         places, with values of their own.
     alpha, strength : float, optional
         The penalties of entries and of differences, on correlations; chosen by EBIC unless both are given.

@@ -64,14 +64,14 @@ class Learned:
     smallest_eigenvalue : float
         Of the debiased matrix on the scale of the penalty, before any repair.
     smallest_alpha : float
-        The smallest alpha that has a solution, on the scale of the penalty, to 5 % for 100 columns and more; 0 where
-        every alpha has one.
+        The smallest alpha that has a solution, on the scale of the penalty; 0 where every alpha has one. For 100
+        columns and more it is right to 5 %.
     contradictions : list of str
         A sentence for everything in which a bundle contradicts its manifest.
     notes : list of str
         Sentences that a reader should know.
     collinear : tuple of str
-        The columns that others determine, as far as the rows can tell.
+        The columns that others determine, as far as the rows can show.
     measures : NodeMeasures or None
         Predictability, strength and other measures of the nodes; None without error bars.
     """
@@ -106,7 +106,7 @@ def learn_graph(
     Parameters
     ----------
     bundles : Bundle or sequence of Bundle
-        Verified and open, with the same columns. Their manifests tell releases of the same rows from releases of
+        Verified and open, with the same columns. Their manifests distinguish releases of the same rows from releases of
         different ones; either way they have the weights of least variance.
     fdr : float, optional
         List the edges found at this false discovery rate, rather than those of the sparse estimate.

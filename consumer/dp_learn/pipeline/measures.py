@@ -89,6 +89,37 @@ class NodeMeasures(Brief):
         The probability that two nodes are in one community, where there are draws.
     notes : list of str
         Sentences on what is unknown.
+
+    Notes
+    -----
+    The columns:
+
+    node : name
+        the column of the table
+    predictability : up to 1
+        the share of variance that all others explain, less what chance would; it may be slightly below zero
+    predictability_low, predictability_high : 0 to 1
+        its interval, cut at 0
+    strength : 0 and more
+        the sum over its edges of `desparsified`, positive where it has the weight's sign; without an interval, of
+        sizes of weights
+    strength_low, strength_high
+        its interval, for the listed edges
+    expected_influence
+        the sum of `desparsified`, or without an interval of weights, with signs; links of categories count as
+        positive
+    expected_influence_low, expected_influence_high
+        its interval
+    n_edges : 0 and more
+        the number of its edges
+    betweenness : 0 and more
+        the pairs of other nodes whose shortest path passes through it; an edge of weight w is 1/|w| long
+    closeness : 0 and more
+        the inverse mean distance to the nodes that it can reach, times their share of all others
+    community : 1 and more
+        the number of its community, the largest being 1; empty without an edge
+    community_probability : 0 to 1
+        the mean probability to be together with another member of it
     """
 
     columns: dict[str, Any]

@@ -570,7 +570,7 @@ def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) ->
 @ledger_option()
 @quiet_option
 def ledger_cancel(dataset: str, number: int, ledger_place: str | None, quiet: bool) -> None:
-    """Take release NUMBER of DATASET, which ended early on this machine, off the books if nothing of it was seen.
+    """Take release NUMBER of DATASET, which ended early on this machine, out of the ledger if nothing of it was seen.
 
     What was kept to go on with it is removed either way.
 

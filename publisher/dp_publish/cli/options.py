@@ -113,7 +113,7 @@ def policy_options(command: F) -> F:
                 applies=ALWAYS,
                 callback=_scale_of,
                 metavar="NAME",
-                help="Tell links of values (raw), of normal scores (scores) or either by column (auto); or columns for "
+                help="Show links of values (raw), of normal scores (scores) or either by column (auto); or columns for "
                 "scores, with commas between.",
             ),
             option(

@@ -165,7 +165,7 @@ def choose_for_policy(
         if isinstance(strength, PureDP):
             errors = expected_errors(1, scaling, _of_one_row(strength, privacy.max_rows), privacy.neighbours)
             kind = min((other for other in (WishartDifference, Laplace) if other in errors), key=errors.__getitem__)
-        return kind, f"{kind.name} was chosen without a look at the number of rows, which is protected"
+        return kind, f"{kind.name} was chosen without the number of rows, which is protected"
     if _prefers_two_rounds(privacy, strength, scaling.n_features):
         return TwoRound, "two-round was chosen, as its correlations have the smallest error"
 

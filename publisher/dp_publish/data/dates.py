@@ -74,8 +74,8 @@ def require_format(form: str) -> None:
     whole = bool(year and month) if year or month or "d" in given else bool(hour)
     if not whole or ("I" in given) != ("p" in given) or (given & {*"MSfz"} and not hour):
         raise PolicyError(
-            "format must hold a year and a month, a time of the day, or both, such as %d.%m.%Y, %m/%d/%Y %I:%M %p (%I "
-            "and %p go together) or %H:%M",
+            "format must hold a year and a month, a time of the day, or both: %d.%m.%Y, %m/%d/%Y %I:%M %p or %H:%M, "
+            "for instance, where %I and %p go together",
             "format",
         )
 

@@ -150,7 +150,7 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
             and _is_comment(record, next(records, record))
         ):
             raise SchemaError(
-                f"the first line of {path} begins with # and looks like a comment: remove such lines, or "
+                f"the first line of {path} begins with # and resembles a comment: remove such lines, or "
                 f"{_PASS_FIRST} if it holds the columns' names",
                 "table.header",
             )

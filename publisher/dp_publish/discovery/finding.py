@@ -61,7 +61,7 @@ TOO_RARE = (
 AMBIGUOUS = (
     'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
-NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
+NAMES = "words of which none is frequent enough to stand out from the noise, as of names or free text"
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _describe_undeclared(plan: Plan) -> Iterator[str]:
     )
     if TwoRound.takes(len(kinds)):
         most = forecast(policy, kinds, plan.n_rows, with_rows=False)
-        yield f"With all that can be told apart from the noise, at most {len(kinds)}, it is {most.moments.error:.2g}."
+        yield f"With all that stands out from the noise, at most {len(kinds)}, it is {most.moments.error:.2g}."
 
 
 def _remedy(plan: Plan) -> str:

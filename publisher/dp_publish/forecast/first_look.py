@@ -35,7 +35,7 @@ _NUMBERED = (
     "{leave_out}"
 )
 _PACKED = (
-    "whole numbers that look like dates, {where}: {cells}; they count as numbers unless you give kind = "
+    "whole numbers that resemble dates, {where}: {cells}; they count as numbers unless you give kind = "
     '"date" and format = "%Y%m%d"'
 )
 _LIMITS = (

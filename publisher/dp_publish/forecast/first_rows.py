@@ -63,9 +63,8 @@ def doubt_words(prepared: Prepared) -> list[str]:
     enough = least_mu(policy, lambda weaker: _n_left(weaker, n_rows, words, surely=True) >= least)
     way = "" if enough is None else f"{describe_weaker(enough)}, or "
     return [
-        f"of the words in {n_rows:,} rows, too few are frequent enough to be told apart from the noise, so that fewer "
-        f"than {least} columns may be left, and the release be refused after it was paid for: {way}declare what the "
-        f"columns hold{A_POLICY}"
+        f"of the words in {n_rows:,} rows, too few stand out from the noise. Fewer than {least} columns may be left, "
+        f"and the release be refused after it was paid for: {way}declare what the columns hold{A_POLICY}"
     ]
 
 

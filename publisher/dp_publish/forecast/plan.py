@@ -224,8 +224,8 @@ def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str,
     if table.layout is not None and missing:
         yield (
             f"A text file does not say which columns are numbers, so all are counted here: {listed(missing)}. One that "
-            f"holds words or dates stops the release until the policy gives it a kind ({KINDS_OF_WORDS}; "
-            '"date" or "time"), or says drop = true; --look names all such columns.'
+            f"holds words or dates stops the release. Give it a kind ({KINDS_OF_WORDS}; "
+            '"date" or "time"), or say drop = true; --look names all such columns.'
         )
     if not missing:
         return
@@ -265,4 +265,4 @@ def _notes_on_moments(policy: Policy, mechanism: str) -> Iterator[str]:
     else:
         yield f"from moments: with {'the best' if kind is None else mechanism} noise."
     if not policy.privacy.neighbours.n_rows_public:
-        yield "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."
+        yield "The ledger enters an add-remove release at its cost for a row that is replaced, which is more than mu."

@@ -46,13 +46,13 @@ class _Event(BaseModel):
 
 
 class Change(_Event):
-    """An event of a release that is on the books already."""
+    """An event of a release that is in the ledger already."""
 
     event: Literal["sealed", "published", "cancelled"]
 
 
 class Booking(_Event):
-    """An event that puts a release on the books; older ones have less. `job` is the mark of the release's record."""
+    """An event that puts a release in the ledger; older ones have less. `job` is the mark of the release's record."""
 
     event: Literal["reserved", "restored"]
     partition: _Name | None
@@ -173,7 +173,7 @@ def read_event(line: str) -> Booking | Change:
 
 
 def entry_of(event: Booking) -> Entry:
-    """Return the release that an event puts on the books.
+    """Return the release that an event puts in the ledger.
 
     Older lines give sqrt(2 rho) as the mu of discrete noise, which is too small, and no rho. What its mu can be at most
     takes its place.
@@ -188,7 +188,7 @@ def entry_of(event: Booking) -> Entry:
 
 
 def content_of(entry: Entry) -> dict[str, Any]:
-    """Return what an event says that puts a release on the books; the inverse of `entry_of`."""
+    """Return what an event says that puts a release in the ledger; the inverse of `entry_of`."""
     cost = entry.cost
     rho = {} if cost.continuous else dict(cost.rho) or {unit: rho_for_mu(mu) for unit, mu in cost.mu.items()}
     released = {"dataset": entry.dataset, "partition": entry.partition, "number": entry.number, "time": entry.created}
@@ -211,9 +211,9 @@ def chain(head: str, line: str) -> str:
 
 
 def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | None = None) -> str | None:
-    """Return the line that puts a release on the books, or says what became of it; None if they know it already.
+    """Return the line that puts a release in the ledger, or says what became of it; None if they know it already.
 
-    A release is the same as one on the books if their manifests are, or, while one of them has none, if they were
+    A release is the same as one in the ledger if their manifests are, or, while one of them has none, if they were
     reserved at the same time. If the books have another release of its number, both count.
     """
     known = next((each for each in books.of(entry.dataset) if each.number == entry.number and _same(each, entry)), None)

@@ -6,7 +6,7 @@ release for cells or rows counts for changes of cells as well (`Cost.booked`). P
 (one month each, say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned
 releases added. An entity may have rows in every partition, so that for it all releases add up. The probabilities with
 which guarantees fail add up for every unit: a budget is spent once they exceed a thousandth, and at one no guarantee is
-left. Budgets are kept by unit of privacy as well, and stay on the books once they were given.
+left. Budgets are kept by unit of privacy as well, and stay in the ledger once they were given.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENTITY = "entity:"  # before the column, in the name of a unit
 
 @dataclass(frozen=True)
 class Entry:
-    """A release on the books; `state` is reserved, sealed (it may have left), published or cancelled."""
+    """A release in the ledger; `state` is reserved, sealed (it may have left), published or cancelled."""
 
     dataset: str
     partition: str | None

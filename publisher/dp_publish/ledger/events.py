@@ -314,7 +314,7 @@ class EventObjects(_Events):
         Raises
         ------
         DpGraphError
-            The storage replaces objects although it was told not to.
+            The storage replaces objects although it was asked not to.
         """
         try:
             found = self._store.read(_BEGINNING)
@@ -323,7 +323,7 @@ class EventObjects(_Events):
             found = self._store.create(_BEGINNING, b"a trial\n")
         if found != _CONTENT:
             raise DpGraphError(
-                f"the ledger {self.place} cannot be used, as this storage replaces objects although it was told not "
+                f"the ledger {self.place} cannot be used, as this storage replaces objects although it was asked not "
                 "to: use another storage"
             )
 

@@ -40,7 +40,7 @@ _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release that is on the books, the dataset's total cost, and by unit its budgets and the mu that is spent.
+    """A release that is in the ledger, the dataset's total cost, and by unit its budgets and the mu that is spent.
 
     `spent` is of the units that have a budget, and of the release's own.
     """
@@ -94,7 +94,7 @@ class Ledger:
         mark: str | None = None,
         begun: datetime.datetime | None = None,
     ) -> Reservation:
-        """Put a release on the books, as spent, before any noise is drawn.
+        """Put a release in the ledger, as spent, before any noise is drawn.
 
         Parameters
         ----------
@@ -105,8 +105,8 @@ class Ledger:
         partition : str, optional
             The part of the rows that it is about, disjoint from every other partition's.
         budget_mu : float or mapping of str to float, optional
-            What all releases of the dataset may cost together, in the release's unit or by unit. It stays on the books:
-            later releases keep to it, too, until another one is given for that unit.
+            What all releases of the dataset may cost together, in the release's unit or by unit. It stays in the
+            ledger: later releases keep to it, too, until another one is given for that unit.
         columns : iterable of str
             The columns to be published.
         mark : str, optional
@@ -168,7 +168,7 @@ class Ledger:
         self._note(reservation, content, after=("reserved", "sealed"))
 
     def cancel(self, reservation: Reservation) -> None:
-        """Take a reservation off the books: only where nothing of the release can have left the process."""
+        """Take a reservation out of the ledger: only where nothing of the release can have left the process."""
         self._note(reservation, {"event": "cancelled"}, after=("reserved",))
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
@@ -184,7 +184,7 @@ class Ledger:
         return self._use(lambda log: log.books.account(dataset).entities) if self.log.is_there() else {}
 
     def put_back(self, released: Sequence[Entry]) -> list[Entry]:
-        """Put releases on the books that they lack, and return those."""
+        """Put releases in the ledger that they lack, and return those."""
         found: list[Entry] = []
 
         def put(log: OpenLog) -> None:
@@ -245,7 +245,7 @@ def open_ledger(place: str | Path | None = None) -> Ledger:
 
 
 def _reservation(entry: Entry, before: Account, budgets: Mapping[str, float], head: str) -> Reservation:
-    """Return a release that is on the books, after the releases before it and with this line's hash."""
+    """Return a release that is in the ledger, after the releases before it and with this line's hash."""
     after, unit = before.with_release(entry), entry.cost.unit
     lineage = Lineage(
         number=entry.number,

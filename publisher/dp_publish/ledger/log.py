@@ -203,7 +203,7 @@ class Log:
     def _rolled_back(self) -> PrivacyError:
         return PrivacyError(
             f"the ledger {self.events.place} lacks lines that it had before, here or at another place, as if an old "
-            f"copy had been put in its place, so what has been spent is not known: {self.events.remedy}"
+            f"copy had replaced it. What has been spent is not known: {self.events.remedy}"
         )
 
     def _locked(self, *, needed: bool = True) -> contextlib.AbstractContextManager[None]:
@@ -241,7 +241,7 @@ def _way_out(error: Exception, remedy: str) -> str:
     forbidden = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)  # the last of a folder that nobody may make
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in forbidden:
         return (
-            "you need the right to write to it, to its folder and to the folder of your keys, also to read it; or set "
+            "you need the right to write to it, to its folder and to the folder of your keys, also to read it. Or set "
             "DPGRAPH_HOME to a folder of yours"
         )
     return f"make sure that it can be read and written, and that there is room for it; if it is damaged, {remedy}"

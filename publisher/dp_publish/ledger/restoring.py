@@ -46,7 +46,7 @@ class Restoration:
     doubled : list of (str, int)
         Datasets and numbers of which there are two releases.
     without_budget : list of str
-        Datasets with releases that were put back, and no budget on the books: bundles tell of none.
+        Datasets with releases that were put back, and no budget in the ledger: bundles tell of none.
     """
 
     damaged: Path | None
@@ -77,14 +77,14 @@ class _OwnKeys(UnsafeTrustAnyone):
 
 
 def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
-    """Put back on the books what they lack, from the copy beside the key and from the publisher's own bundles.
+    """Put back in the ledger what they lack, from the copy beside the key and from the publisher's own bundles.
 
     Parameters
     ----------
     ledger : Ledger
         It may be missing, rolled back, altered or damaged.
     places : sequence of Path
-        Bundles, and folders of bundles. What a bundle's total says beyond all releases known then is put on the books
+        Bundles, and folders of bundles. What a bundle's total says beyond all releases known then is put in the ledger
         as one lost release, so give all bundles at once.
 
     Returns

@@ -229,7 +229,7 @@ def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
     if not unmeant:
         return ""
     return (
-        f"these columns look like identifiers or hardly vary, and may not be meant to be published: {listed(unmeant)}; "
+        f"these columns resemble identifiers or hardly vary, and may not be meant to be published: {listed(unmeant)}; "
         f"{_LEAVE_EACH_OUT}, or declare bounds to publish it"
     )
 

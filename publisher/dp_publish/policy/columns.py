@@ -185,8 +185,8 @@ def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
         return
     column = f"frame[{undeclared[0]!r}]"
     raise PolicyError(
-        "columns of the data frame have no type (their dtype is object, or category without one), so that a single "
-        f"cell would decide how they are published: {listed(undeclared)}; give each a type, as in {column} = "
+        "columns of the data frame have no type (dtype object, or category without one), so that one cell would decide "
+        f"how they are published: {listed(undeclared)}; give each a type, as in {column} = "
         f"{column}.astype('Float64') (or 'Int64', 'boolean', 'string'), {_SAY_KIND}, or {LEAVE_IT_OUT}",
         "kind",
         *undeclared,
@@ -295,7 +295,7 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
     if meant:
         raise PolicyError(
             f"the policy gives bounds to columns that are not published: {listed(meant)}, being text or a unit of "
-            f'privacy; give dates kind = "date" or "time", and words {KINDS_OF_WORDS} in place of bounds, convert text '
+            f'privacy. Give dates kind = "date" or "time", and words {KINDS_OF_WORDS} in place of bounds. Convert text '
             f"that holds numbers in the data, or {LEAVE_OUT}",
             "bounds",
             *meant,

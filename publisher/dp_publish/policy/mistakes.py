@@ -49,7 +49,7 @@ _ALLOWED = {
     f"a relation is one of {', '.join(get_args(Relation))}",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",
     "privacy.release": '"rows" or "covariance", whose links are of normal scores with scale = "scores"',
-    "privacy.scale": '"auto", "raw" or "scores", or a list of the columns whose links are told by normal scores',
+    "privacy.scale": '"auto", "raw" or "scores", or a list of the columns whose links are those of normal scores',
     "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),
     "privacy.neighbours": '"replace-one" or "add-remove"',
     "privacy.unit": '"cell", "row", "change", or { entity = "COLUMN", max_rows = 10 }',
@@ -86,7 +86,7 @@ _ALLOWED = {
 }
 
 _RETIRED = {
-    "transform": " is retired: leave it out; columns with long tails are told by normal scores where these suit them",
+    "transform": " is retired: leave it out; columns with long tails have normal scores where these suit them",
 }
 
 

@@ -119,8 +119,8 @@ class Privacy(_Model):
     )
     l2_radius: Positive | None = Field(
         default=None,
-        description="the length to which rows are shortened in a covariance release of one round, in half-widths of "
-        "their bounds, and at most sqrt(p) for p columns",
+        description="the length to which a covariance release of one round shortens rows, in half-widths of their "
+        "bounds; at most sqrt(p) for p columns",
     )
     scale: Literal["auto", "raw", "scores"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
         default=None,

@@ -1,10 +1,10 @@
 """Releases that were begun: what a private search told, and the sealed bundle, kept until the release is published.
 
-A release that ended early has a record beside the ledger, for its publisher alone. A living process holds a lock on
-its own. What no process holds is looked at before the ledger is used again (`take_back`): a release of which nothing
-was told and no file got a name is taken off the books. Any other waits for the same command on the same table, which
-goes on from there: every outcome of a search is recorded before anything follows from it, and is never drawn again, so
-that nobody can choose among outcomes by ending processes, nor can memory or time. Noise that nobody saw is drawn anew.
+A release that ended early has a record beside the ledger, for its publisher alone. A living process holds a lock on its
+own. What no process holds is examined before the ledger is used again (`take_back`). A release that searched nothing,
+of which no file got a name, is taken out of the ledger. Any other waits for the same command on the same table, which
+goes on from there. Every outcome of a search is recorded before anything follows from it, and is never drawn again. So
+nobody can choose among outcomes by ending processes, nor can memory or time. Noise that nobody saw is drawn anew.
 """
 
 import contextlib
@@ -126,12 +126,12 @@ class Begun:
 
     @property
     def why_spent(self) -> str:
-        """Why the release cannot be taken off the books any more; nothing if it can."""
+        """Why the release cannot be taken out of the ledger any more; nothing if it can."""
         if self._is_sealed:
             return "it was signed, and may have been seen"
         if self._is_staged:
             return "noisy numbers lay where they may have been seen"
-        return "a private search had told something" if self.has_told else ""
+        return "a private search had found something" if self.has_told else ""
 
     def once(self, name: str, draw: Callable[[], T]) -> T:
         """Return the next outcome as it was recorded under a name, or draw and record it.
@@ -227,25 +227,25 @@ def begin(ledger: Ledger, dataset: str, digest: str) -> Iterator[Begun]:
 
 
 def take_back(ledger: Ledger) -> None:
-    """Take releases off the books that ended early, of which nothing can have been seen."""
+    """Take releases out of the ledger that ended early, of which nothing can have been seen."""
     if any(records(ledger)):
         with contextlib.ExitStack() as held, _alone(ledger):
             _take_back(ledger, "none", held)
 
 
 def cancel(ledger: Ledger, dataset: str, number: int) -> str:
-    """Take a release that ended early off the books, or say why it stays there; what was kept of it is removed.
+    """Take a release that ended early out of the ledger, or say why it stays there; what was kept of it is removed.
 
     Raises
     ------
     DpGraphError
-        It is not on the books, or published, or a process is at it, or was begun on another machine.
+        It is not in the ledger, or published, or a process is at it, or was begun on another machine.
     """
     name, entry = f"release {number} of {dataset!r}", ledger.books().entries.get((dataset, number, ""))
     if entry is None or entry.state == "cancelled":
-        raise DpGraphError(f"{name} is not on the books of the ledger {ledger.place}")
+        raise DpGraphError(f"{name} is not in the ledger {ledger.place}")
     if entry.state == "published":
-        raise DpGraphError(f"{name} is published, at {entry.file}, and stays on the books as spent")
+        raise DpGraphError(f"{name} is published, at {entry.file}, and stays in the ledger as spent")
     with contextlib.ExitStack() as held, _alone(ledger):
         for begun in records(ledger):
             found = ledger.find(dataset, begun.mark)
@@ -260,11 +260,12 @@ def cancel(ledger: Ledger, dataset: str, number: int) -> str:
                 ledger.cancel(found[0])
             begun.remove()
             if why:
-                return f"{name} stays on the books as spent, as {why}; what was kept to go on with it is removed"
-            return f"{name} is off the books, as nothing of it can have been seen; its number will not be used again"
+                return f"{name} stays in the ledger as spent, as {why}; what was kept to go on with it is removed"
+            return f"{name} is out of the ledger, as nothing of it can have been seen; its number is not used again"
     raise DpGraphError(
-        f"{name} stays on the books as spent, as this machine has no record of it: it failed here when something of it "
-        "was drawn already, or another machine began it, which knows whether it can have been seen: then run this there"
+        f"{name} stays in the ledger as spent, as this machine has no record of it: it failed here when something of "
+        "it was drawn already, or another machine began it. That machine knows whether it can have been seen: run this "
+        "there"
     )
 
 
@@ -290,7 +291,7 @@ def _alone(ledger: Ledger) -> Iterator[None]:
         try:
             held.enter_context(locked(ledger.begun / ".lock"))
         except OSError as error:
-            said = f"what a release has told cannot be kept in {ledger.begun} ({error.strerror})"
+            said = f"what a release has found cannot be kept in {ledger.begun} ({error.strerror})"
             raise DpGraphError(f"{said}: set DPGRAPH_HOME to a folder of yours") from error
         yield
 
@@ -319,7 +320,7 @@ def _take_back(ledger: Ledger, digest: str, held: contextlib.ExitStack) -> Begun
 
 
 def _is_over(ledger: Ledger, begun: Begun, *, ours: bool) -> bool:
-    """Return whether nobody can go on with a release that ended early, and make that true on the books as well."""
+    """Return whether nobody can go on with a release that ended early, and make that true in the ledger as well."""
     try:
         dataset = json.loads((begun.folder / _PLAN).read_bytes())["dataset"]
     except (OSError, ValueError):

@@ -87,7 +87,7 @@ def stays_booked() -> Iterator[None]:
     except BaseException as error:
         vars(error)[_MARK] = True
         error.add_note(
-            "noisy parts were staged, so the release stays on the books as reserved, and nothing is published"
+            "noisy parts were staged, so the release stays in the ledger as reserved, and nothing is published"
         )
         raise
 

@@ -114,7 +114,7 @@ class DiscoveringMaker:
         left = [name for name in policy.columns if not policy.column(name).drop]
         if len(left) < (1 if of_rows else 2):
             raise PolicyError(
-                f"too few columns could be told apart from the noise; {'; '.join(decided.said)}: declare what the "
+                f"too few columns stand out from the noise; {'; '.join(decided.said)}: declare what the "
                 f"columns hold{A_POLICY}, or protect less"
             )
         kinds, _ = choose_columns(table, policy)

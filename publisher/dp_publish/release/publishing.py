@@ -60,10 +60,10 @@ _log = logging.getLogger(__name__)
 class Receipt:
     """A release that was published, and what its publisher should know.
 
-    `blake2b` is the BLAKE2b-512 digest of the whole file, which minisign signs.
-    `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
-    are those of the columns left out that were the unit of privacy of an earlier release; `budgets` and `spent`, the
-    mu of all releases of the dataset so far, hold by unit.
+    `blake2b` is the BLAKE2b-512 digest of the whole file, which minisign signs. `report`, and it alone, depends on
+    private values: keep it. `remark` says what was chosen for her, and why. `withheld` are those of the columns left
+    out that were the unit of privacy of an earlier release. `budgets` and `spent`, the mu of all releases of the
+    dataset so far, hold by unit.
 
     The repr, which a notebook saves with its cell, shows what everybody may see; all else is read by its name. A pickle
     of a receipt holds all of it.
@@ -105,8 +105,8 @@ def publish(
     policy : Policy
         Names, bounds, unit of privacy, strength.
     out : str, Path or RemotePath
-        Where the bundle goes: a new tar; a new folder, as text that ends in a slash; or a URI that begins with `s3://`,
-        `gs://` or `az://`, below which nothing is yet. Nothing is ever replaced.
+        Where the bundle goes: a new tar, or a new folder, as text that ends in a slash. Or a URI that begins with
+        `s3://`, `gs://` or `az://`, below which nothing is yet. Nothing is ever replaced.
     key : Ed25519PrivateKey
         The publisher's signing key.
     ledger : Ledger, optional
@@ -120,12 +120,12 @@ def publish(
         gives one that can be repeated.
     cluster : Cluster, optional
         Workers that read the table, sum its rows or add noise to them, and where they stage parts. From the first noisy
-        part on, the release stays on the books whatever happens.
+        part on, the release stays in the ledger whatever happens.
     prepared : Prepared, optional
         The same table and policy, if they were checked in advance (`check_in_advance`), which need not be done twice.
     begun_at : datetime, optional
-        When the release was begun, by UTC, which it states: before the table was read, as how long that takes tells of
-        it. By default when this is called.
+        When the release was begun, by UTC, which it states: before the table was read, as the time that this takes
+        depends on its values. By default when this is called.
     then : callable, optional
         Writes what goes beside the bundle. If the process ends before it is through, the same command calls it.
 
@@ -137,8 +137,8 @@ def publish(
     Raises
     ------
     PolicyError, DataError, PrivacyError
-        The policy, the table or the guarantee does not allow a release; nothing is written, and nothing spent unless
-        bounds were found with which the strength does not go together.
+        The policy, the table or the guarantee does not allow a release. Nothing is written. Nothing is spent either,
+        unless bounds were found with which the strength cannot be met.
     BudgetExceededError
         The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
@@ -205,7 +205,7 @@ def _carry_out(order: Order, maker: Maker, begun: Begun) -> Receipt:
                     target.require_free()  # the last moment at which it costs nothing to find out
 
                     # 3. From the seal on it counts as having left. It is put in its place where this block ends.
-                    done = f"{_name(reservation)} is published, at {target.path}, and on the books as spent"
+                    done = f"{_name(reservation)} is published, at {target.path}, and in the ledger as spent"
                     ending.enter_context(interrupts_held(done))
                     step, sealed = "sealing", begun.seal(made, file, target)
                     ledger.seal(reservation, made.manifest_sha256, _recorded(target))
@@ -243,7 +243,7 @@ def _go_on(order: Order, begun: Begun, sealed: Sealed) -> Receipt:
         if target is None:
             begun.remove()
             raise DpGraphError(
-                f"{_name(reservation)} was signed, and is gone: it may have been seen, and stays on the books as "
+                f"{_name(reservation)} was signed, and is gone: it may have been seen, and stays in the ledger as "
                 "spent; publish anew"
             )
         if entry.state != "published":
@@ -270,7 +270,7 @@ def _recorded(target: Target) -> str:
 
 
 def _book(order: Order, maker: Maker, begun: Begun) -> Reservation:
-    """Put the release on the books."""
+    """Put the release in the ledger."""
     privacy = order.policy.privacy
     try:
         return order.ledger.reserve(
@@ -324,13 +324,13 @@ def _take_back_or_explain(
         return
 
     name, path = _name(reservation), order.target.path
-    nowhere = f"{name} is not published, no file of it is anywhere, and it stays on the books as spent"
+    nowhere = f"{name} is not published, no file of it is anywhere, and it stays in the ledger as spent"
     onward = f", and {_ONWARD}" if begun.sealed() is not None else ""
     if step != "drawing":
         said = {
-            "sealing": f"{name} is signed, is not published, and stays on the books as spent{onward}",
-            "placing": f"{name} is signed and may be at {path}: it stays on the books as spent{onward}",
-            "committing": f"{name} is published, at {path}, and on the books as spent, though not as published: "
+            "sealing": f"{name} is signed, is not published, and stays in the ledger as spent{onward}",
+            "placing": f"{name} is signed and may be at {path}: it stays in the ledger as spent{onward}",
+            "committing": f"{name} is published, at {path}, and in the ledger as spent, though not as published: "
             "nothing is left to do",
         }
         error.add_note(said[step])
@@ -338,9 +338,9 @@ def _take_back_or_explain(
         begun.remove()  # `stays_booked` has told of it
     elif may_reveal_noise(error):
         begun.remove()  # or the same command would draw anew what the error may tell
-        error.add_note(f"{nowhere}, as the error may tell something of what was drawn")
+        error.add_note(f"{nowhere}, as the error may reveal something of what was drawn")
     elif begun.has_told:
-        error.add_note(f"{name} is not published, and stays on the books as spent: {_ONWARD}")
+        error.add_note(f"{name} is not published, and stays in the ledger as spent: {_ONWARD}")
     else:
         try:
             order.ledger.cancel(reservation)

@@ -289,5 +289,5 @@ def _caption(result: ComparisonResult, number: int) -> str:
     return (
         "Links are wider where they are stronger, and dashed where they are negative. The partial correlation of blue "
         f"ones is larger here than in {figure_text(where, 60)}, that of orange ones smaller, at the stated false "
-        "discovery rate; of grey ones no difference from there was found."
+        "discovery rate. Of grey ones no difference from there was found."
     )

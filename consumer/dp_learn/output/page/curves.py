@@ -213,7 +213,7 @@ def draw_visibility(seen: Visibility) -> Figure:
     lines = [("partial correlation", "@size{0.00}"), ("found", "@noisy{0} %"), ("without the noise", "@clean{0} %")]
     plot.add_tools(hover(lines, renderers=[noisy], mode="vline"))
     caption = (
-        "How often a test at the 5 % level finds a link of this strength in a typical pair of columns; the dotted line "
+        "How often a test at the 5 % level finds a link of this strength in a typical pair of columns. The dotted line "
         "is four times out of five. Even a pair without a link is found 5 % of the time."
     )
     at = f"a partial correlation of {_size(seen.smallest)}" if seen.smallest < 1.0 else "no partial correlation"

@@ -178,7 +178,7 @@ def _draw_link(result: JointResult, links: _Links) -> Figure:
     plot.line("x", "y", source=line, line_color=shade("link").light, line_width=2.5)
     plot.add_tools(hover([("", "<b>@x</b>"), ("", "@y{+0.000} (@low{+0.000} to @high{+0.000})")], renderers=[points]))
     caption = (
-        "Points are estimates from each period alone, without a graph, with 95 % intervals; the line is the joint "
+        "Points are estimates from each period alone, without a graph, with 95 % intervals. The line is the joint "
         "graph, which is zero where there is no link."
     )
     return Figure("link", "A link over all periods", caption, "The small charts below show the same.", plot)
@@ -203,8 +203,8 @@ def _draw_evidence(result: JointResult) -> Figure:
     plot.add_tools(hover([("", "<b>@x</b>"), ("", "@p")], renderers=[bars]))
     what = "between a period and the one before it" if in_time else "from all others to a period"
     caption = (
-        f"How surely the network changed {what}, by the clearest window that reaches across no other change point, "
-        f"corrected for all places and windows. Bars above the dashed line are clear at a level of "
+        f"How surely the network changed {what}, by the clearest span that reaches across no other change point, "
+        f"corrected for all places and spans. Bars above the dashed line are clear at a level of "
         f"{1.0 - found.confidence:.2g}."
     )
     clear = [

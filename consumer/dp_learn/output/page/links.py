@@ -88,9 +88,9 @@ def make_table(
     return PageTable(name, caption, columns, more, headings)
 
 
-_DROWNED = "left out: its variance cannot be told from the noise"
+_DROWNED = "left out: its variance cannot be distinguished from the noise"
 _GROUP = "columns linked among each other."
-_COLLINEAR = "others determine it: its links cannot be told apart"
+_COLLINEAR = "others determine it: its links cannot be distinguished"
 _SHORT = {False: "on this graph", True: "shrunk for the noise"}  # of the weights of links
 _CROSS = {
     False: "Each cross is the estimate on this graph, which supposes that all other links are absent.",

@@ -15,12 +15,12 @@ from dp_learn.output.summary import GraphResult
 
 _PREDICTED = {
     "regression": "“{target}” is predicted from the other columns of {names} by a weighted sum of their values.",
-    "lda": "The two classes of “{target}” are told apart by a weighted sum of the other columns of {names}.",
+    "lda": "The two classes of “{target}” are distinguished by a weighted sum of the other columns of {names}.",
 }
 _LONGEST_TITLE, _LONGEST_NAME = 120, 60
 _MOST_GUARANTEES = 3  # that are named among the numbers
 _NO_LINK = (
-    "No pair of columns stands out from noise and chance; that does not show that none is linked, as weak links cannot "
+    "No pair of columns stands out from noise and chance. That does not show that none is linked, as weak links cannot "
     "be seen in these data."
 )
 
@@ -55,7 +55,7 @@ def _noise(found: GraphResult) -> str:
         sums = "No rows were published, but sums over all rows with random noise on them"
         return f"{sums}{why}; the noise was accounted for."
     return (
-        f"Random noise was added to every value before the data were published{why}; it makes up "
+        f"Random noise was added to every value before the data were published{why}. It makes up "
         f"{_percent(median(shares.values()))} of the variation of a typical column, and was subtracted from what is "
         "shown here."
     )

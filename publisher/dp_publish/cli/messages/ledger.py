@@ -27,7 +27,7 @@ def require_known(books: Books, dataset: str | None, where: str = "DATASET") -> 
     Raises
     ------
     ParameterError
-        The name, and those that are on the books.
+        The name, and those that are in the ledger.
     """
     if dataset is None or books.standing(dataset):
         return
@@ -74,7 +74,7 @@ def describe_restoration(done: Restoration) -> str:
     """Return the lines that say what was restored."""
     lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
     if done.put_back:
-        lines += ["put back on the books, from bundles:", *_release_lines(done.put_back)]
+        lines += ["put back into the ledger, from bundles:", *_release_lines(done.put_back)]
     return "\n".join([*lines, "the ledger holds every release that the copy beside the key and these bundles know of"])
 
 

@@ -16,10 +16,10 @@ from dp_publish.policy.choices import SoundMechanism
 
 _REASONS = {
     "wishart-pure": "the wishart-pure mechanism is not private: its noise is positive semidefinite, so that some "
-    "outputs are possible with a row and impossible without it; use wishart-difference, laplace or eigenvectors for "
+    "outputs are possible with a row and impossible without it. Use wishart-difference, laplace or eigenvectors for "
     "a pure epsilon",
-    "output-perturbation": "the output-perturbation mechanism is not private: it adds positive semidefinite noise to "
-    "the precision matrix, so that some outputs are possible with a row and impossible without it; release a "
+    "output-perturbation": "the output-perturbation mechanism is not private: its noise on the precision matrix is "
+    "positive semidefinite, so that some outputs are possible with a row and impossible without it. Release a "
     "covariance by gaussian, wishart-difference or eigenvectors, and estimate from that",
 }
 

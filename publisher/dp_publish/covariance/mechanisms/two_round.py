@@ -196,7 +196,7 @@ class TwoRound(Mechanism):
 
         if any(place.high - place.low < _LEAST_WIDTH for place in self.places):
             raise PrivacyError(
-                f"bounds that are less than {_LEAST_WIDTH:g} apart are too narrow to look for a center within: give "
+                f"bounds that are less than {_LEAST_WIDTH:g} apart are too narrow to search for a center within: give "
                 "the column in another unit"
             )
 

@@ -85,7 +85,7 @@ class Asked:
 
 
 def budget_of(privacy: Privacy, known: Mapping[str, float]) -> float | None:
-    """Return the budget in the policy's unit: the policy's own, or else the one on the books."""
+    """Return the budget in the policy's unit: the policy's own, or else the one in the ledger."""
     given = privacy.budget_mu
     stated = given.get(privacy.account) if isinstance(given, Mapping) else given
     return known.get(privacy.account) if stated is None else stated

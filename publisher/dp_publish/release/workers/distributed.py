@@ -60,7 +60,7 @@ class ClusterJob:
     report : RowReport
         What is done to the rows is counted in it.
     has_staged_noise : bool
-        Whether noisy parts may lie in the staging place, so that the release must stay on the books.
+        Whether noisy parts may lie in the staging place, so that the release must stay in the ledger.
     """
 
     def __init__(self, cluster: Cluster, source: str, table: Table, policy: Policy, n_columns: int) -> None:

@@ -100,7 +100,7 @@ def test_an_interrupted_release_goes_on_by_the_same_command(
     with monkeypatch.context() as patch:
         patch.setattr("dp_publish.release.publishing.settle", stop)
         call(*words, "--out", "b.tar")
-    assert "stays on the books as spent, as a private search" in call("ledger", "cancel", "people", "2").out
+    assert "stays in the ledger as spent, as a private search" in call("ledger", "cancel", "people", "2").out
     assert [entry.state for entry in Ledger().entries()] == ["published", "reserved"]
     for words in (["people", "1"], ["people", "2"], ["people", "3"], ["nobody", "1"]):
         assert call("ledger", "cancel", *words).err.startswith("error: ")

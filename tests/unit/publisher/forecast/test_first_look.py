@@ -61,7 +61,7 @@ def sheet(path: Path, hide: Callable[[Any], None], last: str = "=A2*2") -> Path:
         ({"ages": [*AGES[:-1], "Total"]}, "line 401 has a word like Total"),
         ({"ages": ["-999"] * 20 + AGES[20:]}, "-999 in 20 cells of 'age'"),
         ({"scores": ["9999-12-31"] * 90 + ["2024-01-31"] * 310}, "9999-12-31 in 90 cells of 'score'"),
-        ({"scores": ["20240131", "20240201"] * 200}, "look like dates, in the first 400 rows: all of 'score'"),
+        ({"scores": ["20240131", "20240201"] * 200}, "resemble dates, in the first 400 rows: all of 'score'"),
         (
             {"scores": ["<2.5"] * 100 + SCORES[100:]},
             "detection, in the first 400 rows: 100 cells of 'score'",

@@ -79,7 +79,7 @@ def test_a_release_is_reserved_sealed_published_or_cancelled(ledger: Ledger, tmp
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize(("place", "step"), [(events, "_insert"), (ledger_log, "_append_to")])
 def test_kill_at_every_write_leaves_a_ledger_that_is_right(place: object, step: str, moment: str, home: Path) -> None:
-    """Killed at any moment, a reservation is on the books or not, and the next one goes on from there."""
+    """Killed at any moment, a reservation is in the ledger or not, and the next one goes on from there."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
     child = os.fork()

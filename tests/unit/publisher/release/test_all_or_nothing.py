@@ -85,7 +85,7 @@ def test_a_table_that_cannot_be_read_after_a_search_stays_paid_for(
     with pytest.raises(SchemaError) as refused:
         publish_here(path, policy, progress=damage)
     assert states()[-1] == "reserved"
-    assert "stays on the books" in refused.value.__notes__[0]
+    assert "stays in the ledger" in refused.value.__notes__[0]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_file_that_may_have_its_name_stays_paid_for(
     else:
         with pytest.raises((KeyboardInterrupt, DpGraphError)) as caught:
             publish_here()
-        assert "stays on the books" in caught.value.__notes__[0]
+        assert "stays in the ledger" in caught.value.__notes__[0]
     assert states() == [state]
     if is_made:
         open_bundle(tmp_path / "a.tar").close()
@@ -206,7 +206,7 @@ def test_no_file_is_said_to_be_where_none_can_be(
     with pytest.raises(DpGraphError, match="another process") as caught:
         publish_here(TABLE, progress=lambda _: lock())
     (note,) = caught.value.__notes__
-    assert "is signed, is not published, and stays on the books as spent, and the same command" in note
+    assert "is signed, is not published, and stays in the ledger as spent, and the same command" in note
     assert not (tmp_path / "a.tar").exists()
 
 
@@ -220,7 +220,7 @@ def test_an_error_is_told_though_nothing_can_be_taken_back(lock: Callable[[], No
     with pytest.raises(KeyboardInterrupt) as caught:
         publish_here(TABLE, progress=stop)
     (note,) = caught.value.__notes__
-    assert "it stays on the books as spent, as it could not be taken back: " in note
+    assert "it stays in the ledger as spent, as it could not be taken back: " in note
 
 
 @pytest.mark.parametrize(("pragma", "said"), [("query_only = ON", "right"), ("max_page_count = 1", "room")])

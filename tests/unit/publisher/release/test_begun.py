@@ -216,7 +216,7 @@ def test_where_another_name_has_it_already_the_publisher_is_told(
 def test_a_release_on_a_shared_ledger_is_taken_back_where_it_was_begun(
     path: Path, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another machine has no record of it, and cannot know; this one takes it off the books, by name or in passing."""
+    """Another machine has no record of it, and cannot know; this one takes it out, by name or in passing."""
     from dp_publish.ledger.ledger import open_ledger
 
     place = f"{tmp_path}/shared/"
@@ -229,7 +229,7 @@ def test_a_release_on_a_shared_ledger_is_taken_back_where_it_was_begun(
             with pytest.raises(DpGraphError, match="no record of it: it failed here"):
                 records.cancel(open_ledger(place), "d", number)
         if by_name:
-            assert "is off the books" in records.cancel(open_ledger(place), "d", number)
+            assert "is out of the ledger" in records.cancel(open_ledger(place), "d", number)
         else:
             records.take_back(open_ledger(place))
         assert open_ledger(place).entries() == []

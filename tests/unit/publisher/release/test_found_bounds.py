@@ -50,7 +50,7 @@ def test_fault_after_the_search_stays_paid_for(
     with pytest.raises(OverflowError) as caught:
         publish_here(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0))
     assert states() == ["reserved"]
-    assert "it stays on the books as spent" in caught.value.__notes__[0]
+    assert "it stays in the ledger as spent" in caught.value.__notes__[0]
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 

@@ -1,4 +1,4 @@
-"""A release to a folder and to an object store: the manifest last, nothing replaced, all of it on the books."""
+"""A release to a folder and to an object store: the manifest last, nothing replaced, all of it in the ledger."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def store(s3: FaultyProxy) -> Store:
 def test_a_release_appears_as_a_folder(
     place: str, tmp_path: Path, publish_to: Publish, request: pytest.FixtureRequest
 ) -> None:
-    """The folder verifies, packs to a tar, and is on the books; nothing else is left, though a server be flaky."""
+    """The folder verifies, packs to a tar, and is in the ledger; nothing else is left, though a server be flaky."""
     out = place
     if place == "s3":
         out = request.getfixturevalue("store").uri
@@ -118,7 +118,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     said = f"dp-bundle unpack people.tar --out {store.uri}"
     notes = " ".join(caught.value.__notes__)
     assert said in notes
-    assert "stays on the books as spent, and the same command" in notes
+    assert "stays in the ledger as spent, and the same command" in notes
     assert states() == ["sealed"]
 
     if member.endswith(".parquet"):

@@ -75,7 +75,7 @@ def test_of_tasks_that_run_twice_one_part_is_published(
 def test_staging_that_cannot_be_trusted_publishes_nothing(
     lost: str, cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A staged part that was changed, or is gone, ends the release, which stays on the books."""
+    """A staged part that was changed, or is gone, ends the release, which stays in the ledger."""
     take = distributed._take
 
     def change(*words: Any) -> Any:
@@ -89,7 +89,7 @@ def test_staging_that_cannot_be_trusted_publishes_nothing(
     monkeypatch.setattr(distributed, "_take", change)
     with pytest.raises((StoreError, DpGraphError)) as caught:
         by_workers(policy_for())
-    assert "stays on the books" in caught.value.__notes__[0]
+    assert "stays in the ledger" in caught.value.__notes__[0]
     assert states() == ["reserved"]
     assert not (tmp_path / "a.tar").exists()
     assert staged(cluster) == []

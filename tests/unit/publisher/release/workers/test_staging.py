@@ -1,4 +1,4 @@
-"""Workers find what one process finds; nothing staged is trusted or left, and noise there stays on the books."""
+"""Workers find what one process finds; nothing staged is trusted or left, and noise there stays in the ledger."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_what_lies_in_the_staging_place_is_not_trusted(
 def test_nothing_is_taken_back_once_noise_was_staged(
     cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody takes the bundle's name while workers stage noisy parts: the release stays on the books."""
+    """Somebody takes the bundle's name while workers stage noisy parts: the release stays in the ledger."""
     honest = ClusterJob.write
 
     def write(job: ClusterJob, *given: Any) -> Any:
@@ -124,7 +124,7 @@ def test_what_a_killed_process_staged_stays_paid_and_is_removed_by_name(cluster:
         by_workers(policy)
     assert any("attempt-" in name for name in staged(cluster))
     by_workers(policy)
-    assert "stays on the books as spent, as noisy numbers lay" in cancel(Ledger(), "d", 1)
+    assert "stays in the ledger as spent, as noisy numbers lay" in cancel(Ledger(), "d", 1)
     assert (states(), staged(cluster)) == (["reserved", "published"], [])
 
 
