@@ -114,3 +114,11 @@ def test_changelog_has_the_version() -> None:
 
     assert newest == version
     assert len(kinds) == len(set(kinds))
+
+
+def test_pages_state_the_version_alike() -> None:
+    """The citation has the version, and the README says that anything may change as long as it is below 1.0.0."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert ("- Before version 1.0.0" in (ROOT / "README.md").read_text(encoding="utf-8")) == version.startswith("0.")

@@ -80,7 +80,7 @@ _NEUTRAL = [
         r"(?m)^account: \S+, \d+ releases?$|stronger than about \S+, on a scale",
         r"(?:licence|to learn from it|left out|to use it|what to do now): .*$",
         r"^\s+\S+, (?:a page that says|by which the stock) .*$",
-        r"^Release \d+ of the dataset \S+ was made with random noise on [-\d]+|^Of the table it tells about .*$",
+        r"^Release \d+ of the dataset \S+ was made with random noise on [-\d]+|^Of the table it shows .*$",
         r"Made with \"[^\"]*\"|ed25519:[0-9a-f]+|SHA-256 of the manifest: [0-9a-f]+",
         r"for your eyes only.*$",
         r"Histograms: .*$|Scores were clipped to .*$|how \d+ columns?\s+go together",

@@ -32,8 +32,8 @@ def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tupl
     """Return the positions of the columns whose debiased variance is clearly positive, and the names of the others.
 
     The debiased variance of a column of noise alone has a standard error, for one source v sqrt(2 / (n - 1)) unless the
-    noise is discrete: what does not exceed twice that is not positive beyond doubt, and dividing by its root would
-    swamp every other column. Such a column is *drowned*.
+    noise is discrete. What does not exceed twice that is not positive beyond doubt. Dividing by its root would swamp
+    every other column. Such a column is *drowned*.
 
     Raises
     ------

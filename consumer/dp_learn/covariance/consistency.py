@@ -12,8 +12,8 @@ moments lie on the grid too, and differ from what rows within the ball can add u
 
 References
 ----------
-Marchenko & Pastur (1967) for the edge (1 - sqrt(p/n))^2; Davidson & Szarek (2001), theorem 2.13, for how far below it
-the smallest eigenvalue of Gaussian noise falls; Perlman & Olkin (1980) for why data beneath the noise only raise it.
+Marchenko & Pastur (1967) for the edge (1 - sqrt(p/n))^2. Davidson & Szarek (2001), theorem 2.13, for how far below it
+the smallest eigenvalue of Gaussian noise falls. Perlman & Olkin (1980) for why data beneath the noise only raise it.
 """
 
 import math
@@ -137,8 +137,9 @@ def find_moment_contradictions(
 ) -> list[str]:
     """Return the contradictions in a covariance release; none where its noise does not act entry by entry.
 
-    With rows z in the ball of radius r and the box of half-width h, a sum of squares is between 0 and n min(h^2, r^2),
-    and a sum of products of two columns at most n min(h^2, r^2 / 2) in size; of one with the constant c, n c min(h, r).
+    With rows z in the ball of radius r and the box of half-width h, a sum of squares is between 0 and n min(h^2, r^2).
+    A sum of products of two columns is at most n min(h^2, r^2 / 2) in size. Of one with the constant c it is at most n
+    c min(h, r).
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
 """Draws from the law of the errors of a debiased covariance: sampling of Gaussian rows, and the stated noise.
 
 Sampling errors are those of Gaussian rows times the root of their kurtosis, where a release tells it. Releases of the
-same rows share one. Noise nu on rows x adds x nu' + nu x' + nu nu' to every row's products, the first two of which are
-as good as normal in the sum over many rows; that on sums of second moments is drawn from the law that the release
-states.
+same rows share one. Noise nu on rows x adds x nu' + nu x' + nu nu' to every row's products. The first two are as good
+as normal in the sum over many rows. That on sums of second moments is drawn from the law that the release states.
 """
 
 import math

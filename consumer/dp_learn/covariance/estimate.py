@@ -1,7 +1,7 @@
 """The covariance of one source less what its noise adds, and the pooled one: the weighted mean of several of these.
 
-Independent noise of known variance v_j on column j adds exactly v_j to that column's expected sample variance and
-nothing to any covariance, so S^ = S~ - diag(v) is unbiased for the covariance of the rows before the noise. It is often
+Independent noise of known variance v_j on column j adds exactly v_j to that column's expected sample variance, and
+nothing to any covariance. So S^ = S~ - diag(v) is unbiased for the covariance of the rows before the noise. It is often
 indefinite. The errors of S^ are those of bilinear forms f_ij = b_i' S^ b_j: their variances, and how they add up.
 
 References

@@ -1,8 +1,8 @@
 """Published columns that indicate a category's levels: from what came out to unbiased indicators, and their noise.
 
-By randomised response a level x comes out as itself with probability p and as any other with probability q, so that
-``(y_k - q) / (p - q)`` has the mean 1[x = k], and given x the covariance ``(diag(pi) - pi pi^T) / (p - q)^2`` with pi
-the probabilities of what comes out. Its mean over rows is linear in the frequencies of the levels, which are estimated
+By randomised response a level x comes out as itself with probability p and as any other with probability q. So ``(y_k -
+q) / (p - q)`` has the mean 1[x = k]. Given x its covariance is ``(diag(pi) - pi pi^T) / (p - q)^2``, with pi the
+probabilities of what comes out. Its mean over rows is linear in the frequencies of the levels, which are estimated
 without bias, and so is it. With noise of its own on each column, nothing of this is needed.
 
 The columns that stand for a category in a graph are all of its levels but one, without those that are too rare to be
@@ -13,7 +13,7 @@ counts with it.
 A number and the indicator of its gaps stand for it together, or the number alone where gaps are too few. A column whose
 mean differs by d standard deviations in the share w of the rows that are gaps has the correlation d sqrt(w (1 - w))
 with their indicator. Gaps are too few where half a standard deviation would not be two standard errors of it, noise
-included: what they said would be noise, and the node's weight and sign would be lost to it.
+included. What they said would be noise, and the node's weight and sign would be lost to it.
 
 References
 ----------

@@ -1,6 +1,6 @@
 """All sources together: their pooled covariance, the rows that it is worth, and resamples of their rows.
 
-The weight of each source, and the number of rows without noise that all are worth, are on the correlation scale, where
+The weight of each source, and the number of rows without noise that all are worth, are on the correlation scale. There
 the entry (i, j) is divided by sqrt(S^_ii S^_jj), so that no unit matters.
 
 The first pass over the rows gives the covariance and the folds; subsamples and error bars take one more each.
@@ -137,9 +137,9 @@ class Split:
 def draw_splits(pooled: PooledCovariance, n_folds: int) -> list[Split]:
     """Return matrices that vary as those of folds of the rows would, from a released covariance S^ alone.
 
-    With errors E_k of the law of S^ whose sum over K folds is zero, S^ - sqrt(K - 1) E_k are uncorrelated, each with K
-    times the error of S^, and have the mean S^: as those of K folds of the rows. Each is held out from the mean of the
-    others. The error of each is noise and sampling of Gaussian rows.
+    Let E_k be errors of the law of S^ whose sum over K folds is zero. Then S^ - sqrt(K - 1) E_k are uncorrelated, each
+    with K times the error of S^, and have the mean S^. So have those of K folds of the rows. Each is held out from the
+    mean of the others. The error of each is noise and sampling of Gaussian rows.
 
     References
     ----------
@@ -271,7 +271,7 @@ class Sample:
     ) -> FormErrors:
         """Return the errors of forms of the kept columns, from the rows where there are any, in one more pass.
 
-        For a released covariance they are those of Gaussian rows plus the known noise, and with rows no less: where an
+        For a released covariance they are those of Gaussian rows plus the known noise, and with rows no less. Where an
         event is so rare that no row shows it together with another, the rows' own variance is far too small.
 
         Parameters

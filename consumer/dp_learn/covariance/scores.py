@@ -1,10 +1,10 @@
 """The normal variables behind normal scores: their covariance, and its errors.
 
-A column of scores is a step function of a standard normal variable Z, whose correlation with it is c, at most 1: of a
-truth value that is true in a fifth of the rows, .7. To first order it is c Z and a rest that is independent of all
-other columns, as noise on each row would be. So the variance of the rest comes off the diagonal, and errors are those
-of rows with so much noise. Off the diagonal the exact series is inverted (`dp_bundle.data.latent`). A column that shows
-too little of its Z, as one whose ones are rare, stays as it is.
+A column of scores is a step function of a standard normal variable Z. Their correlation is c, at most 1. Of a truth
+value that is true in a fifth of the rows it is .7. To first order it is c Z and a rest that is independent of all other
+columns, as noise on each row would be. So the variance of the rest comes off the diagonal, and errors are those of rows
+with so much noise. Off the diagonal the exact series is inverted (`dp_bundle.data.latent`). A column that shows too
+little of its Z, as one whose ones are rare, stays as it is.
 
 Several releases have scores by their own histograms. A correlation of normal variables is about ranks, and may be
 compared whatever the columns' distributions are. One release in place of several has equal scores for equal values, as
@@ -210,7 +210,7 @@ def _distributions(bundle: Bundle) -> Mapping[str, _Distribution]:
 def _apart(first: _Distribution, second: _Distribution, n_tests: int) -> float:
     """Return by how much two distributions are farther apart than is allowed; not positive if they are not.
 
-    Sampling, and the noise on counts whose sum is known, are Brownian bridges along the cells, whose largest value is
+    Sampling, and the noise on counts whose sum is known, are Brownian bridges along the cells. Their largest value is
     beyond t with a probability of about 2 exp(-2 t² / variance), and less at cells alone.
     """
     variance = first.variance + second.variance

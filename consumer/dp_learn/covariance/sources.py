@@ -11,7 +11,7 @@ in which x has a value,
     Cov(x + (m - f) g, y) / (1 - w) = Cov(x, y | g = 0),
 
 and its variance is that of these rows over 1 - w. What is too much is subtracted as the variance of noise on each row
-is, and counts in the errors as that does; so does what gaps that come together add between two such numbers, whose
+is, and counts in the errors as that does. So does what gaps that come together add between two such numbers. Their
 covariance is that of rows with both values. Where gaps depend on nothing, these are the covariances of the values with
 no gap at all.
 
@@ -346,7 +346,7 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     """Return whether bundles are releases of the same rows (True) or of different ones (False).
 
     Releases of one dataset by one signer, or by successors of the key, hold the same rows if they have as many, or are
-    about the same partition; other datasets, signers or partitions hold different rows.
+    about the same partition. Other datasets, signers or partitions hold different rows.
 
     Raises
     ------

@@ -3,9 +3,9 @@
 B = I gives the entries themselves, and B = Theta the first-order error of an inverse. The error has two independent
 parts, and only the first depends on the distribution of the rows:
 
-* the sampling error of the clean rows: for Gaussian rows with C = B Sigma B', (c_ii c_jj + c_ij^2) / (n - 1);
-* the mechanism's: with N = B diag(v) B', (c_ii n_jj + c_jj n_ii + 2 c_ij n_ij + n_ii n_jj + n_ij^2) / (n - 1) for
-  rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
+* the sampling error of the clean rows: for Gaussian rows with C = B Sigma B', (c_ii c_jj + c_ij^2) / (n - 1); * the
+mechanism's: with N = B diag(v) B', (c_ii n_jj + c_jj n_ii + 2 c_ij n_ij + n_ii n_jj + n_ij^2) / (n - 1) for rows of any
+distribution. To this comes sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
 
 Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
 Where noisy sums of second moments were released instead, `two_rounds` has the mechanism's part.

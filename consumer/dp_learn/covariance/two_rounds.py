@@ -25,9 +25,9 @@ noise; given it, variances are smaller by 2 k_ij^2 / sum_kl w_kl v_k^2 v_l^2 wit
 sampling variances of correlations and partial correlations are 1 + kappa times those of Gaussian rows. The release has
 a noisy sum of ``(|y| / R)^4``, and S from the same rows. These are the rows as they were shortened, which is what is
 estimated from. The noise makes the ratio uncertain, the more the fewer rows there are. Its estimate is the mean of
-kappa given what was seen, for a kappa that is exponential with mean 1 beforehand (that of t with 6 degrees of freedom):
-what was seen where that is precise, and the factor 2 where the noise leaves nothing to see. Intervals are then too long
-for Gaussian rows rather than too short for others.
+kappa given what was seen, for a kappa that is exponential with mean 1 beforehand (that of t with 6 degrees of freedom).
+It is what was seen where that is precise, and the factor 2 where the noise leaves nothing to see. Intervals are then
+too long for Gaussian rows rather than too short for others.
 
 References
 ----------
@@ -36,10 +36,10 @@ Aitken (1935), On least squares and linear combination of observations, Proceedi
 a formula for the product-moment coefficient, Biometrika 12. Rao (1973), Linear Statistical Inference and its
 Applications, section 8a.2, for the variance of a normal vector given one of its components. Muirhead (1982), Aspects of
 Multivariate Statistical Theory, sections 1.6 and 5.1.3 (elliptical rows). Browne (1984), Asymptotically
-distribution-free methods for the analysis of covariance structures, section 4.
-A covariance of one round is a noisy sum of (z, c)(z, c)^T over rows. With noise E of variance t on its off-diagonal
-entries and u on its diagonal, the form b_i' S^ b_j errs, to first order in 1/n, by b~_i' E b~_j / n, where
-b~ = (h b, -(h b)'m / c) for columns of half-width h and scaled mean m beside the constant c.
+distribution-free methods for the analysis of covariance structures, section 4. A covariance of one round is a noisy sum
+of (z, c)(z, c)^T over rows. With noise E of variance t on its off-diagonal entries and u on its diagonal, the form b_i'
+S^ b_j errs, to first order in 1/n, by b~_i' E b~_j / n. Here b~ = (h b, -(h b)'m / c) for columns of half-width h and
+scaled mean m beside the constant c.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class NoisySums(NoiseLaw):
     def of_raw_moments(self, mean: FloatArray, constant: float) -> FloatArray:
         """Return the error variances that the noise makes of mean products of columns, and last of their means.
 
-        With m the mean and v the constant's direction over the constant, these are those of B Z B' with the rows
-        A + m v' and v', as v' Z v is known, or counts the rows by which both are divided.
+        With m the mean and v the constant's direction over the constant, these are those of B Z B' with the rows A + m
+        v' and v'. For v' Z v is known, or counts the rows by which both are divided.
 
         Parameters
         ----------

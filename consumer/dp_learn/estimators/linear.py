@@ -4,8 +4,8 @@ The precision matrix has every eigenvalue positive, whatever the covariance's is
 the noise costs it.
 
 Discriminant analysis is from second moments, too: the labels of classes are columns of the release, noisy or not. With
-them coded 0 and 1 in a column per class, the class means and the covariance within classes follow exactly
-from the joint moments: no row has to be known to be in a class.
+them coded 0 and 1 in a column per class, the class means and the covariance within classes follow exactly from the
+joint moments. No row has to be known to be in a class.
 """
 
 import math
@@ -82,8 +82,8 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
 def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None) -> float:
     """Return the penalty that was given, or the one that moves a zero eigenvalue by the universal penalty t.
 
-    The inverse of the estimate exceeds the covariance by ``(sqrt(phi^2 + 8 alpha) - phi) / 2``, at phi = 0 by
-    sqrt(2 alpha), and less where phi is larger: with alpha = t^2 / 2, what is lost in the errors is lifted above them.
+    The inverse of the estimate exceeds the covariance by ``(sqrt(phi^2 + 8 alpha) - phi) / 2``, at phi = 0 by sqrt(2
+    alpha), and less where phi is larger. With alpha = t^2 / 2, what is lost in the errors is lifted above them.
     """
     return universal_alpha(pooled) ** 2 / 2.0 if alpha is None else check_alpha(alpha)
 

@@ -63,7 +63,7 @@ def judge_box(s: FloatArray, penalty: FloatArray, *, max_iter: int = MAX_ITER) -
     Notes
     -----
     Three guesses cost one Cholesky factorisation each. Failing these, the smallest t is sought for which a positive
-    semidefinite matrix with a diagonal of t has its other entries in the box: the box has a positive definite matrix
+    semidefinite matrix with a diagonal of t has its other entries in the box. The box has a positive definite matrix
     exactly when t < 1, and ``1 - t`` is the largest smallest eigenvalue of any of its matrices.
     """
     soft = soft_threshold(s, penalty)

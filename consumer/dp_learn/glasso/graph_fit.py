@@ -121,7 +121,7 @@ def find_start(
     """Return a start for an indefinite matrix and a penalty that leaves its diagonal free; None if none was found.
 
     With its variances raised enough the matrix has a fit, whose own covariance is further from singular than the matrix
-    itself was: lowering the variances by most of its smallest eigenvalue gives the start of the next fit. This ends at
+    itself was. Lowering the variances by most of its smallest eigenvalue gives the start of the next fit. This ends at
     variances that are raised no more, or where nothing is gained because the matrix has no fit.
     """
     variances = np.diagonal(matrix)

@@ -3,7 +3,7 @@
 The solvers of a problem of numbers, and the choice between them.
 
 Block descent is the fastest on sparse answers by far, and on dense ones up to hundreds of columns. Close to the
-smallest alpha that has a solution its sweeps gain less and less, more so than the iterations of ADMM: once `PATIENCE`
+smallest alpha that has a solution its sweeps gain less and less, more so than the iterations of ADMM. Once `PATIENCE`
 sweeps have not made the gap ten times smaller, ADMM goes on from the best answer so far.
 
 Block coordinate descent: one lasso per column, in the manner of glassoFast.

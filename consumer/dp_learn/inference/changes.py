@@ -2,8 +2,8 @@
 
 A contrast is the mean of some releases less that of others, weighted by what each knows. In time there is one for every
 place, and for windows of 1, 2, 4, ... periods to either side of it, up to all. As in `differences`, the largest change
-in standard errors and the sum of squares of all are compared with draws of the joint law of all errors: here with the
-largest of all contrasts, so that chance makes any change point at all in no more than the stated share of series.
+in standard errors and the sum of squares of all are compared with draws of the joint law of all errors. Here these are
+the largest of all contrasts, so that chance makes any change point at all in no more than the stated share of series.
 
 The clearest contrast is the first change point. Windows that reach across it say nothing more; of those left the
 clearest is the next one. Without an order the release that differs most clearly from all others is set aside, and the

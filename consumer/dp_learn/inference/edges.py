@@ -1,9 +1,9 @@
 """Estimates of all partial correlations with intervals, p-values and false discovery rates.
 
 The graph that inference starts from is chosen by the graphical lasso, and fitted again without its penalty. A penalised
-precision matrix is shrunk: standard errors taken from it are too small for strong edges, and what desparsifying leaves
-of the bias is of second order in the penalty, which is larger than a standard error. The fit on the chosen graph alone
-is a maximum likelihood estimate, and has neither fault.
+precision matrix is shrunk. Standard errors taken from it are too small for strong edges. What desparsifying leaves of
+the bias is of second order in the penalty, which is larger than a standard error. The fit on the chosen graph alone is
+a maximum likelihood estimate, and has neither fault.
 
 From this fit Theta, T = 2 Theta - Theta S^ Theta removes the bias to first order. The error of T is
 -Theta (S^ - Sigma) Theta, so that its standard errors are those of bilinear forms of S^, noise included. The choice of
@@ -14,8 +14,8 @@ graph leaves out where it is not. The desparsified estimates r^ suppose no graph
 Which of the two is better can be seen: where the graph is right, r^ differs from the fit by no more than its error,
 above all at pairs without an edge.
 
-Where it differs by more, the weight is r^, shrunk by the error that the noise alone makes: the expectation of r given
-r^ for r ~ N(0, t^2) is r^ t^2 / (t^2 + s^2), t^2 estimated by the excess of the mean r^2 over the mean s^2 of the
+Where it differs by more, the weight is r^, shrunk by the error that the noise alone makes. The expectation of r given
+r^ for r ~ N(0, t^2) is r^ t^2 / (t^2 + s^2). t^2 is estimated by the excess of the mean r^2 over the mean s^2 of the
 edges. The fit on the graph limits the shrinkage: an edge is not shrunk beyond it, and not at all where it is larger
 than r^. What the rows' own sampling adds to the errors is no reason to shrink: the weights describe these rows.
 
@@ -288,7 +288,8 @@ class InferenceFit:
     share : float
         Which share of the penalty was kept in the refit: 0 unless S^ is so indefinite on the chosen graph that it has
         no unpenalised fit. In simulations of chains, 95 % intervals of edges still covered 90 % or more up to a share
-        of 0.1, 85 to 90 % up to 0.3, and 65 to 75 % beyond, where false discoveries were above the stated rate too.
+        of 0.1, and 85 to 90 % up to 0.3. They covered 65 to 75 % beyond, where false discoveries were above the stated
+        rate too.
     misfit : float
         The share of pairs whose estimate would be off by more than half a standard error because the graph does not
         explain S^; see `misfit_of`.
@@ -309,8 +310,8 @@ def fit_for_inference(pooled: PooledCovariance) -> InferenceFit:
 
     Where S^ is so indefinite that the unpenalised fit does not exist, the smallest share of the penalty with which it
     does is kept, and reported. Where the graph explains S^ badly, because it is dense or columns are nearly collinear,
-    the inverse of S^ takes the fit's place if it is well determined, and else the fit on the first of the denser graphs
-    of smaller penalties that explains S^.
+    the inverse of S^ takes the fit's place if it is well determined. Else it is the fit on the first of the denser
+    graphs of smaller penalties that explains S^.
 
     Parameters
     ----------
@@ -407,8 +408,8 @@ def infer_coefficients(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return the coefficients of a column on all others without a penalty, and their standard errors.
 
-    With the error E of the covariance, u = (-w, 1) and A the inverse of the predictors' covariance, the error of the
-    coefficients w is ``A E_o u`` to first order: those of forms of S^, noise included.
+    Let E be the error of the covariance, u = (-w, 1) and A the inverse of the predictors' covariance. The error of the
+    coefficients w is ``A E_o u`` to first order, those of forms of S^, noise included.
 
     Parameters
     ----------
@@ -473,9 +474,10 @@ def infer_discriminant(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return the coefficients of Fisher's discriminant without a penalty, and their standard errors.
 
-    With d = s_xy / v_y the classes' difference in means and S_w = S_xx - s_xy s_xy' / v_y their common covariance, the
-    coefficients ``S_w^-1 d`` are those of the regression on the class over its residual variance, which is the column
-    -Theta_xy of the inverse Theta of the joint covariance; an error E of that changes them by ``(Theta E Theta)_xy``.
+    Let d = s_xy / v_y be the classes' difference in means, and S_w = S_xx - s_xy s_xy' / v_y their common covariance.
+    The coefficients ``S_w^-1 d`` are those of the regression on the class over its residual variance. That is the
+    column -Theta_xy of the inverse Theta of the joint covariance. An error E of that changes them by ``(Theta E
+    Theta)_xy``.
 
     Parameters
     ----------

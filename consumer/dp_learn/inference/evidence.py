@@ -1,8 +1,8 @@
 """The evidence for an edge between each pair of columns: a score that ranks all pairs at any strength of the noise.
 
 The score of a pair is ``|T_ij|`` over its standard error, T = 2 Theta - Theta S^ Theta, from a graphical lasso Theta at
-twice the universal penalty, diagonal included, not refitted. That penalty is in proportion to the noise: with little of
-it T is close to the inverse of S^, and the score to a test of the partial correlation; the more there is, the closer
+twice the universal penalty, diagonal included, not refitted. That penalty is in proportion to the noise. With little of
+it T is close to the inverse of S^, and the score to a test of the partial correlation. The more there is, the closer
 Theta is to a diagonal matrix, and T to S^ itself. An unpenalised inverse multiplies the noise, and buries the ranking.
 The score ranks, and does not test: what the penalty leaves of indirect links is in it.
 

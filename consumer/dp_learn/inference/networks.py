@@ -4,9 +4,9 @@ Betweenness and closeness are by shortest paths whose steps are as long as edges
 was found; their errors are unknown.
 
 Communities are nodes that are linked among each other more than with others: the Louvain method maximises modularity
-over the sizes of the edges' weights. How sure its answer is, draws tell: errors of all partial correlations are added
-to the weights, which are zero where there is no edge; the pairs of the largest sizes over standard errors, as many as
-the graph has edges, are the edges of the draw; and the method is applied again.
+over the sizes of the edges' weights. Draws show how sure its answer is. Errors of all partial correlations are added to
+the weights, which are zero where there is no edge. The pairs of the largest sizes over standard errors, as many as the
+graph has edges, are the edges of the draw. Then the method is applied again.
 
 References
 ----------

@@ -1,11 +1,11 @@
 """Tests of all pairs of nodes from the errors of single entries, whatever released them.
 
-Brought to units in which the residuals y = Theta (x - mean x) of a node, noise included, are uncorrelated, the entries
-of a block of T are uncorrelated where the nodes are independent given the others: Cov[y_i y_j, y_k y_l] is then
-E[y_i y_k] E[y_j y_l]. So the sum of the squares of the entries over their own errors is chi-squared with as many
-degrees of freedom as there are entries. The errors of entries are those of `edges`: from the rows, or stated by the
-release. Of a block they are the model's, raised by as much as the rows vary more than it over the whole block: the
-rows' own errors of entries with rare levels are too uncertain to be divided by one by one.
+Take units in which the residuals y = Theta (x - mean x) of a node, noise included, are uncorrelated. Then the entries
+of a block of T are uncorrelated where the nodes are independent given the others: Cov[y_i y_j, y_k y_l] is then E[y_i
+y_k] E[y_j y_l]. So the sum of the squares of the entries over their own errors is chi-squared with as many degrees of
+freedom as there are entries. The errors of entries are those of `edges`: from the rows, or stated by the release. Of a
+block they are the model's, raised by as much as the rows vary more than it over the whole block. The rows' own errors
+of entries with rare levels are too uncertain to be divided by one by one.
 
 References
 ----------

@@ -1,9 +1,9 @@
 """Partial correlations of releases that are compared, along the same forms in all, with their errors and draws of them.
 
-All releases are fitted on one graph, without a penalty, and desparsified: T = 2 Theta - Theta S^ Theta. With
-D = Theta - Sigma^-1, T errs by exactly -Theta (S^ - Sigma) Theta - D Sigma D. The first term has the known errors of
-bilinear forms of S^, noise included; what the graph leaves out is the same in the second term of every release where
-the networks are the same, and drops out of their difference whatever the noise of each.
+All releases are fitted on one graph, without a penalty, and desparsified: T = 2 Theta - Theta S^ Theta. With D = Theta
+- Sigma^-1, T errs by exactly -Theta (S^ - Sigma) Theta - D Sigma D. The first term has the known errors of bilinear
+forms of S^, noise included. Where the networks are the same, what the graph leaves out is the same in the second term
+of every release. It drops out of their difference whatever the noise of each.
 
 *Pairs of columns.* The partial correlation is -T_ij / sqrt(T_ii T_jj), with the first-order error of that ratio.
 

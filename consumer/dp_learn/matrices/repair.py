@@ -1,7 +1,7 @@
 """Positive semidefinite stand-ins for an indefinite covariance, each named and with its price.
 
 The nearest one in a weighted max norm (CoCoLasso's step) comes with a proof of its distance. The matrix found bounds
-the smallest distance from above; a positive semidefinite certificate Z bounds it from below, because every positive
+the smallest distance from above. A positive semidefinite certificate Z bounds it from below, because every positive
 semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``. Each entry may also have an
 allowance, a distance that costs nothing: the same loop then decides whether a box holds a definite matrix (see
 `feasibility`).
@@ -69,8 +69,8 @@ def repair_covariance(covariance: ArrayLike, method: str, *, rtol: float = 1e-3)
     covariance : array, shape (p, p)
         Symmetric, possibly indefinite.
     method : {"none", "maxnorm", "clip", "shrink"}
-        `none` returns the matrix as it is; `maxnorm` the nearest in the max norm; `clip` sets negative eigenvalues to
-        zero (nearest in the Frobenius norm); `shrink` scales all covariances by one factor and keeps the variances.
+        `none` returns the matrix as it is, and `maxnorm` the nearest in the max norm. `clip` sets negative eigenvalues
+        to zero (nearest in the Frobenius norm). `shrink` scales all covariances by one factor and keeps the variances.
     rtol : float
         Relative width of the proven bounds on the max-norm distance.
 

@@ -525,9 +525,7 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, Colu
     Returns
     -------
     dict of str to Columns
-        margins.csv: column, level, low, high, the noisy count, the share of rows that follows from all counts of the
-        column, and ci_low and ci_high, its 95 % interval. quantiles.csv, of second moments: column, quantity,
-        estimate, ci_low, ci_high.
+        margins.csv, as below. quantiles.csv, of second moments: column, quantity, estimate, ci_low, ci_high.
 
     Notes
     -----

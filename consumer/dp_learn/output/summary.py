@@ -163,7 +163,7 @@ def summarize(
         in `stability`: those that no graph could be learned from; they count as graphs without edges
     correlation_stability
         in `stability`: by measure, a share of the rows, of ten from 0.05 to 0.75; it is the largest without which the
-        measure still has a correlation of 0.7 with the graph's in 95 % of draws; 0 if none
+        measure still has a correlation of 0.7 with the graph's in 95 % of draws (0 if none)
     weights
         whether the penalty is `equal`, in proportion to the `noise`, in inverse proportion to the `evidence` (the
         second of two stages), or a matrix

@@ -6,18 +6,18 @@ reference.
 
 By default EBIC chooses the graph, in two stages where the noise is small, and in one where it is not. The first stage
 estimates all pairs without a graph, and tests them. In the second each pair is penalised in inverse proportion to its
-evidence (the adaptive lasso), so that strong links are hardly shrunk and no longer drag indirect ones in, and EBIC
-chooses on that path. Its end, a hundredth of its first alpha, leaves out links far weaker than the strongest, which
-many rows would show whatever their size.
+evidence (the adaptive lasso). So strong links are hardly shrunk, and no longer drag indirect ones in. EBIC chooses on
+that path. Its end, a hundredth of its first alpha, leaves out links far weaker than the strongest, which many rows
+would show whatever their size.
 
 Noise makes the first stage unreliable before it hides the correlations themselves. Where its part of the standard error
 of a correlation that is zero, `noise_error`, is above `LARGEST_NOISE`, all pairs are penalised equally. The path goes
-on past `chance_alpha` as long as chance makes at most a tenth of the entries that exceed their penalty: a graph of many
+on past `chance_alpha` as long as chance makes at most a tenth of the entries that exceed their penalty. A graph of many
 links may hold a few of chance, and of five tables without links four still have none.
 
-Both count the rows that the entries are worth, `effective_rows`, whatever the graph: where columns are nearly collinear
-those that the graph's own conditional variances are worth are so few that hardly an edge is worth its parameter.
-Decision 41 has the measurements.
+Both count the rows that the entries are worth, `effective_rows`, whatever the graph. Where columns are nearly
+collinear, those that the graph's own conditional variances are worth are so few that hardly an edge is worth its
+parameter. Decision 41 has the measurements.
 
 References
 ----------

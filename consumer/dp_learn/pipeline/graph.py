@@ -106,10 +106,8 @@ class GraphEstimate(Brief):
         Returns
         -------
         DataFrame
-            source, target; partial_correlation, the weight (see `shrunk_weights`), and the entry of the precision
-            matrix; `evidence` where it is known; with inference also `desparsified`, the partial correlation that the
-            tests are about, which assumes no graph, and its standard_error, ci_low, ci_high (95 %), p_value and
-            q_value. Surest first: by the tests at a rate, else by the evidence; strongest first where neither is known.
+            The columns of `edge_columns`. Surest first: by the tests at a rate, else by the evidence; strongest first
+            where neither is known.
         """
         import pandas as pd
 
@@ -266,9 +264,9 @@ def take_rows(table: dict[str, Any], rows: npt.NDArray[np.intp]) -> dict[str, An
 def is_strong(weights: FloatArray, at_least: float) -> npt.NDArray[np.bool_]:
     """Return a mask of the links that a view shows first: those whose `partial_correlation` is as large, or larger.
 
-    It is the number that tables of edges list: of links between two columns the weight on the graph, shrunk for the
-    noise where that is shrunk, and of links of categories, or of numbers with gaps, the largest of their columns, which
-    has no sign. On made-up and public tables this finds those beyond 0.1 in the raw table as well as a cut at
+    It is the number that tables of edges list. Of links between two columns it is the weight on the graph, shrunk for
+    the noise where that is shrunk. Of links of categories, or of numbers with gaps, it is the largest of their columns,
+    which has no sign. On made-up and public tables this finds those beyond 0.1 in the raw table as well as a cut at
     `desparsified`, which some graphs do not have, and which links of categories never have.
 
     Parameters

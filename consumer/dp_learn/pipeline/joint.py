@@ -8,7 +8,7 @@ Their penalty, and how they are coupled, is chosen by the extended Bayesian info
 each period knows are the weights of its likelihood, of its entries and of differences. The graph is chosen in two
 stages. Absolute values shrink strong links, which drags indirect ones in, and large changes, which spreads them over
 time. In the second stage each penalty is divided by one plus the square of what the first stage found there, in units
-of its penalty: a step (Candes, Wakin & Boyd) towards a penalty that levels off, the arctangent.
+of its penalty. That is a step (Candes, Wakin & Boyd) towards a penalty that levels off, the arctangent.
 
 References
 ----------
@@ -477,9 +477,9 @@ def weigh_periods(pooled: Sequence[PooledCovariance], kind: Kind) -> Periods:
 
     The likelihood of a period counts as its effective rows n_k. An entry's penalty is in proportion to its standard
     error s_kij where it is zero, in units of the typical one. A difference has the rows ``n_k n_l / (n_k + n_l)``, and
-    the standard error ``sqrt(s_kij^2 + s_lij^2)``: the penalty on it is their product, so that of as many equal periods
-    as there may be all differences have the weight of an entry. The strength of squares goes with the squared error,
-    as what is known worse has more to gain from its neighbours.
+    the standard error ``sqrt(s_kij^2 + s_lij^2)``. The penalty on it is their product. So, of as many equal periods as
+    there may be, all differences have the weight of an entry. The strength of squares goes with the squared error, as
+    what is known worse has more to gain from its neighbours.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@
 supposes no graph: Theta is the inverse of S^. Of a node of k columns it is 1 - tr(Sigma_gg^-1 Theta_gg^-1) / k, the
 mean share over its columns once these are uncorrelated, which does not depend on the level that is left out. Even where
 the others explain nothing, p - 1 coefficients that are estimated explain some of it by chance, and the more so the more
-noise is in S^. How much, and how uncertain the rest is, a parametric bootstrap tells: errors E of the law of S^ are
+noise is in S^. A parametric bootstrap shows how much, and how uncertain the rest is. Errors E of the law of S^ are
 drawn about the covariance Sigma of a fit on a graph, and log(1 - R^2) at Sigma + E is compared with that at Sigma.
 
 *Strength* is the sum, over a node's edges, of the desparsified partial correlations, each counted as positive where it
@@ -515,7 +515,7 @@ def estimate_predictability(
     Returns
     -------
     tuple of ndarray
-        All are NaN where the noise is too strong: where S^, or one that was drawn, is indefinite, or chance alone would
+        All are NaN where the noise is too strong: where S^, or one that was drawn, is indefinite. Or chance alone would
         lower log(1 - R^2) of unexplained nodes by more than `LARGEST_OPTIMISM`, or the noise of two rounds by more than
         `LARGEST_OF_TWO_ROUNDS`. An estimate may be negative; an interval is within [0, 1].
 

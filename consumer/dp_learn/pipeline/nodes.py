@@ -12,9 +12,9 @@ So chance gives a block of many entries no higher a rank than one of few.
 *The effects.* The precision matrix holds regressions: given all else, a column's mean changes by -Theta_hh^-1 Theta_hg
 with the columns of another node. Of a category these say how much each level differs from the reference; less their
 mean over rows, every level, the reference among them, has an effect of its own, whatever the reference was. A number
-whose gaps are published has two columns: v, which is the fill f where there is no value, and g, which is 1 there.
-"(no value)" is the effect of (f, 1) less the mean row, and "(value)" that of one standard deviation of v. With m the
-mean of the values that there are, and w the share of gaps, the mean of v is f w + m (1 - w), so that a change of these
+whose gaps are published has two columns: v, which is the fill f where there is no value, and g, which is 1 there. By
+"(no value)" it means the effect of (f, 1) less the mean row, and "(value)" that of one standard deviation of v. With m
+the mean of the values that there are, and w the share of gaps, the mean of v is f w + m (1 - w). A change of these
 means by dv and dg is one of m by (dv - (f - m) dg) / (1 - w).
 
 References
@@ -96,7 +96,7 @@ def block_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
 def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:
     """Return weights of the penalty in proportion to the errors of blocks, shape (G, G).
 
-    They are divided by the median error of a single entry, so that alpha keeps its meaning: where all entries have the
+    They are divided by the median error of a single entry, so that alpha keeps its meaning. Where all entries have the
     same error, they are the weights of an equal penalty, sqrt(k_g k_h), off the diagonal. There a node of several
     columns is penalised by the error of its own block, too: in simulations that finds more links than an equal penalty
     on the diagonal. See `universal_penalty`.
@@ -109,7 +109,7 @@ def universal_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp]) ->
     """Return the universal penalty as the alpha that goes with `block_weights`.
 
     A typical block, of a median number of entries k, exceeds it by chance as rarely as a number does, whose limit is
-    sqrt(2 log G) standard errors: squared norms are taken for chi-squared numbers with k degrees of freedom. For nodes
+    sqrt(2 log G) standard errors. Squared norms are taken for chi-squared numbers with k degrees of freedom. For nodes
     of one column each it is that of `universal_penalty`.
     """
     from scipy import special
@@ -374,8 +374,8 @@ def _effects(first: _Node, second: _Node, precision: FloatArray) -> FloatArray:
 def _effect_errors(first: _Node, second: _Node, inverse: FloatArray, pooled: PooledCovariance) -> FloatArray:
     """Return the standard errors of `_effects` by the inverse of the covariance, to first order.
 
-    An error E of the covariance changes the slopes of the second node's columns by ``A E_o u``, with A the inverse of
-    the covariance of all others and u the residuals as combinations of columns, as in `infer_coefficients`.
+    An error E of the covariance changes the slopes of the second node's columns by ``A E_o u``. Here A is the inverse
+    of the covariance of all others, and u the residuals as combinations of columns, as in `infer_coefficients`.
     """
     own, between = np.ix_(second.places, second.places), np.ix_(first.places, second.places)
     residuals = np.linalg.solve(inverse[own], inverse[second.places])

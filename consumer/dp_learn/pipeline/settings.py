@@ -53,8 +53,8 @@ class Settings:
         at `chance_alpha`.
     weights : {"auto", "equal", "noise"} or array-like
         Equal penalties, penalties in proportion to the standard errors of entries, or of blocks, or a matrix as in
-        `graphical_lasso`. "auto" is noise where a node has several columns, whose errors differ most, and else equal;
-        in the second of two stages it is the evidence.
+        `graphical_lasso`. By "auto" they are noise where a node has several columns, whose errors differ most, and else
+        equal. In the second of two stages it is the evidence.
     scale : {"correlation", "covariance"}
         The scale of the penalty: correlations, where one alpha means the same for every pair of columns, or data units.
     repair : {"none", "maxnorm", "clip", "shrink"}

@@ -71,7 +71,7 @@ def select_ebic(
     which is minus the criterion over n_eff. Theta_E is fitted to the graph's edges E without any penalty, as in the
     paper: at the penalised estimate, the shrinkage of the true edges rewards ever smaller alphas and many more edges.
 
-    Subtracting the noise leaves more sampling error in S^ than the rows would have without it: an edge too many raises
+    Subtracting the noise leaves more sampling error in S^ than the rows would have without it. An edge too many raises
     the likelihood by n / n_eff times as much, and must pay as many times more. How many rows are left depends on the
     graph, since noise hurts most where the other columns nearly determine one. They are therefore counted at the
     penalised estimate of every alpha, which stays moderate where an unpenalised fit to an indefinite matrix does not.
@@ -170,9 +170,9 @@ def near_definite(matrix: FloatArray) -> FloatArray:
     """Return a positive definite matrix near S^, or S^ itself, in which every graph has a best fit.
 
     The likelihood of an indefinite matrix has no maximum for most graphs. A positive semidefinite matrix near it is
-    drawn a little towards its diagonal, which bounds the likelihood: the one with the negative eigenvalues set to zero
-    and the same variances, if it differs from S^ by no more than the drawing does, or else the nearest in the max norm,
-    which is no further from S^ than the truth. A matrix that is nearly singular is drawn far less.
+    drawn a little towards its diagonal, which bounds the likelihood. It is the one with the negative eigenvalues set to
+    zero and the same variances, if it differs from S^ by no more than the drawing does. Or else it is the nearest in
+    the max norm, which is no further from S^ than the truth. A matrix that is nearly singular is drawn far less.
     """
     diagonal = np.diagonal(matrix)
     if is_positive_definite(matrix - np.diag(LEAST * diagonal)):
@@ -214,12 +214,12 @@ def cross_validate(
     smaller alphas whatever the edges do: Theta is rescaled to the variances of the training rows first. The rule looks
     for the best fit, which needs more edges than the graph has.
 
-    ``"mse"`` takes the largest alpha by which the mean squared difference between the implied covariance and S^_test,
-    over pairs of columns (the penalty merely shifts the diagonal), has made half of its whole fall from the empty graph
-    to its minimum; the empty graph, unless that fall exceeds twice its standard error over the folds. Guo et al. choose
-    "where the error first drops sharply while the graph still has edges" and define no more; half its height is where
-    one locates a smooth step. The steepest single step of the path, the other candidate, depends on how fine the path
-    is and on the sampling error of two neighbouring values.
+    ``"mse"`` compares the implied covariance with S^_test, over pairs of columns (the penalty merely shifts the
+    diagonal). It takes the largest alpha by which the mean squared difference has made half of its whole fall from the
+    empty graph to its minimum. It takes the empty graph, unless that fall exceeds twice its standard error over the
+    folds. Guo et al. choose "where the error first drops sharply while the graph still has edges" and define no more;
+    half its height is where one locates a smooth step. The steepest single step of the path, the other candidate,
+    depends on how fine the path is and on the sampling error of two neighbouring values.
 
     Parameters
     ----------
@@ -317,8 +317,8 @@ _SCORES = {
 def stars_subsample_share(n_effective: float) -> float:
     """Return the share of the rows that a subsample holds: ``10 sqrt(n)`` of n, or 0.8 where that is more.
 
-    n is the number of rows without noise that would fix the correlations as well: noise makes every row worth less,
-    and a subsample of the same size as without it would see nothing but sampling error.
+    n is the number of rows without noise that would fix the correlations as well. Noise makes every row worth less, and
+    a subsample of the same size as without it would see nothing but sampling error.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 They work on problems of unit variances: C-contiguous float64 arrays, S of unit diagonal and L of zero diagonal, nothing
 validated. Each says what it overwrites.
 
-The work on one column takes well under a microsecond, so that calls and index checks count: helpers are inlined, and
+The work on one column takes well under a microsecond, so that calls and index checks count. Helpers are inlined, and
 matrices are indexed by unsigned numbers in one dimension, which spares a test for negative ones at every access.
 
 Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, G Gram matrix of the active

@@ -8,7 +8,7 @@ For blocks their norms take the place of absolute values.
 
 In every step ``S + rho U`` lies in the box ``|W - S| <= L``: the dual matrix of the certificate costs nothing. The
 iteration is a map of H alone, so that Anderson acceleration applies to it. Near the boundary of solvability some
-columns of Theta are far larger than others; a change to units in which Theta and W have the same diagonal, made ever
+columns of Theta are far larger than others. A change to units in which Theta and W have the same diagonal, made ever
 more rarely, lets one rho serve all.
 
 For few nodes it runs in plain numpy. Loading the compiled kernels of the other solvers takes several times as long as a

@@ -101,7 +101,7 @@ def test_wishart_noise_keeps_to_the_exception_of_several_rows(degrees: int, epsi
 
 
 def test_pages_have_the_figures() -> None:
-    """Known limits and the page on strength say what k rows of a person cost, with figures of this derivation."""
+    """Known limits say what k rows of a person cost, with figures of this derivation."""
     limits = " ".join((DOCS / "known-limits.md").read_text().split())
     bounds: dict[str, Any] = {}
     assert (
@@ -109,5 +109,3 @@ def test_pages_have_the_figures() -> None:
         f"{growth(bounds, 100):.1f} times at k = 100;"
     ) in limits
     assert f"at epsilon = 1 is {math.ceil(steps_of_exception(1.0, 10)):,} times as much for k = 10" in limits
-    strength = " ".join((DOCS / "how-to" / "choose-a-strength.md").read_text().split())
-    assert f"up to {growth(bounds, 10):.1f} times that for 10 rows, with bounds to be found" in strength
