@@ -26,7 +26,7 @@ def noisy(edges: np.ndarray, values: np.ndarray, rng: np.random.Generator, **sai
 
 @pytest.mark.parametrize(("heaped", "least", "most"), [(0.0, 0.93, 0.98), (0.3, 0.97, 1.0)])
 def test_intervals_of_quantiles_cover_the_truth(heaped: float, least: float, most: float) -> None:
-    """Those of lognormal values end inside of cells and hold in about 95 %; of heaps they end at cells and hold more."""
+    """Those of lognormal values end inside of cells and hold in 95 %; of heaps they end at cells and hold more."""
     rng, held, at_cells, edges = np.random.default_rng(1), [], [], 1 + 1.2 * np.sinh(np.arange(-90, 91) / 15)
     all_values = rng.lognormal(0, 1, 100_000)
     all_values = np.where(rng.random(len(all_values)) < heaped, np.rint(all_values), all_values)
