@@ -29,7 +29,7 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from dp_bundle import open_bundle
-from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
+from dp_bundle.data.margin_summary import rows_of_one_value
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_learn.output.description import Description, describe_columns
@@ -136,8 +136,9 @@ def differences(drawn: pd.DataFrame, others: pd.DataFrame, found: Description, s
             ((each[row.column] == row.level) & (each[row.other] == row.other_level)).mean() for each in (drawn, others)
         )
         direct = other + rng.normal(0.0, sigma) / n
-        low, high = share_interval(np.array(direct), n, sigma**2)
-        error = np.hypot(row.ci_high - row.ci_low, high - low) / (2.0 * 1.96)
+        error = np.hypot(
+            (row.ci_high - row.ci_low) / (2.0 * 1.96), np.sqrt(other * (1.0 - other) / n + sigma**2 / n**2)
+        )
         yield [(row.share - direct) / error, (row.share - own) * n / sigma]
 
 
