@@ -4,8 +4,8 @@
 
 The script takes every name of the packages' `__all__`, and of every class what its objects have: its public methods,
 properties and fields that are ours. Pyright (basedpyright, in its mode `strict`) reports each whose type is not wholly
-known to a user's editor; an error fails. Pyright, and types of libraries that have none, as pyarrow, are in an environment
-of their own, where mypy does not see them.
+known to a user's editor; an error fails. Pyright, and types of pyarrow, are in an environment of their own, where
+mypy does not see them.
 """
 
 import importlib
