@@ -141,11 +141,10 @@ class Common:
             The estimate may need more memory than it may have.
         """
         from dp_bundle import open_bundles
-        from dp_bundle.base.machine import describe_need
         from dp_bundle.bundle.inspection import describe_copies
         from dp_bundle.engines.engine import Dask
         from dp_bundle.manifest.release import shape_of
-        from dp_learn.pipeline.memory import require_learnable
+        from dp_learn.pipeline.memory import describe_work, require_learnable
 
         stack.callback(step, "")  # however the work ends
         workers = stack.enter_context(Dask(self.scheduler)) if self.engine == "dask" else None
@@ -158,7 +157,8 @@ class Common:
         bundles = [stack.enter_context(bundle) for bundle in opened]
         needed = max(require(shape_of(bundle.release)) for bundle in bundles)
         notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
-        for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
+        work = describe_work(needed, shape_of(bundles[0].release).n_columns, estimator)
+        for note in (*(f"note: {note}" for note in notes), *work):
             tell(note, quiet=self.quiet)
         self.show("starting")
         return bundles, needed

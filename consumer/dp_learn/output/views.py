@@ -138,7 +138,7 @@ class Learned(learn.Learned, _View):
 
         return pd.concat({each.path.name: describe(each.path).columns for each in self.bundles}, names=["release"])
 
-    def to_networkx(self) -> nx.Graph:
+    def to_networkx(self) -> nx.Graph[str]:
         """Return the graph for networkx: nodes by their names, and edges with their numbers.
 
         Returns

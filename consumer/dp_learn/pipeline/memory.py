@@ -1,11 +1,14 @@
-"""The memory that learning may need, from the shape of a release: known before a number of it is read.
+"""The memory that learning may need, and its time, from the shape of a release: known before a number of it is read.
 
 Rows are streamed, so that only the columns count: what holds a number for every pair of them, and the libraries. What
 has to be compiled, once on a machine, is known only when it is needed. The constants were measured, as peak resident
-memory of commands at 10 to 1,500 columns; the tests measure again.
+memory of commands at 10 to 2,000 columns; the tests measure again. Time is that of a sparse graph.
 """
 
-from dp_bundle.base.machine import require_memory
+import math
+
+from dp_bundle.base.machine import describe_need, require_memory
+from dp_bundle.base.quoting import counted
 from dp_bundle.manifest.release import Shape
 
 _LIBRARIES, _OTHER_LIBRARIES = 400 * 10**6, 500 * 10**6  # of what has `_MATRICES`, and of others
@@ -16,6 +19,7 @@ _NUMBER = 8
 _MATRICES = {"graphical-lasso": 60, "regression": 40, "lda": 40}  # of a number for every pair of columns
 _OF_OTHERS = 130  # of estimators whose graph may be dense: a table of all pairs is written
 _OF_BUNDLE, _OF_PERIOD = 8, 30  # of each further bundle, pooled or learned together
+_SECONDS, _SECONDS_PER_SQUARE = 6.0, 1.8e-5  # of one core
 
 
 def learning_memory(n_columns: int, *, estimator: str, n_bundles: int = 1, n_workers: int = 0) -> int:
@@ -67,6 +71,17 @@ def require_learnable(
     """
     needed = learning_memory(shape.n_columns, estimator=estimator, n_bundles=n_bundles, n_workers=n_workers)
     return require_memory(needed, limit, f"learning from {shape.n_columns:,} columns")
+
+
+def describe_work(needed: int, n_columns: int, estimator: str) -> list[str]:
+    """Return the sentences that announce learning that may need so many bytes, where they are many."""
+    notes = describe_need(needed)
+    if notes and estimator == "graphical-lasso":
+        minutes = counted(math.ceil((_SECONDS + _SECONDS_PER_SQUARE * n_columns**2) / 60.0), "minute")
+        notes.append(
+            f"note: a sparse graph of {n_columns:,} columns takes about {minutes} of one core, a dense one more"
+        )
+    return notes
 
 
 def require_compilable(needed: int, limit: int | None = None) -> None:
