@@ -62,7 +62,7 @@ AMBIGUOUS = (
     'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
 ONE_LEVEL = "only one level has more rows than the noise can hide, and more than 1 % of all"
-NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
+NAMES = "words of which none stands out from the noise, as of names or free text"
 
 
 @dataclass(frozen=True)
