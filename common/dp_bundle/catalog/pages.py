@@ -263,7 +263,7 @@ def describe_processing(release: Release, label: dict[str, Any], signer: str, ma
     from_whom = [] if label["right"] is None else [f"From whom: {label['from_whom']}"]
     return [
         f"Release {lineage.number} of the dataset {quote_name(release.dataset.name)} was made with random noise on "
-        f"{lineage.created[:10]}, and holds {describe_size(release)}.",
+        f"{lineage.created[:10]}. It holds {describe_size(release)}.",
         of_columns,
         f"Who is protected: {label['who']}",
         *from_whom,

@@ -61,7 +61,8 @@ TOO_RARE = (
 AMBIGUOUS = (
     'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
-NAMES = "words of which none is frequent enough to stand out from the noise, as of names or free text"
+ONE_LEVEL = "only one level has more rows than the noise can hide, and more than 1 % of all"
+NAMES = "words of which none stands out from the noise, as of names or free text"
 
 
 @dataclass(frozen=True)
@@ -368,7 +369,7 @@ def _category(column: Counted, kept: Mapping[str, int], sigma: float) -> ColumnP
     if has_others and _OTHER not in levels:
         levels.append(_OTHER)
     if len(levels) < 2:
-        return "only one level has more rows than the noise can hide, and more than 1 % of all"
+        return ONE_LEVEL
     missing: Literal["category", "other"] = "category" if column.stands_out(n_gaps, gaps_sigma) else "other"
     other = _OTHER if has_others else frequent[0]
     return ColumnPolicy(kind="category", categories=tuple(levels), other=other, missing=missing)

@@ -80,7 +80,7 @@ def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAUL
     said = [_describe_declared(declared, spread)] if declared else []
     if len(declared) < len(entries):
         found = "centers and scales" if policy.privacy.is_moments else "bounds"
-        said.append(f"{found} that are found fit the values as well as the search can make them")
+        said.append(f"{found} that are found fit as well as the search can make them")
     if levels:
         said.append("levels are equally frequent")
     return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)

@@ -28,7 +28,8 @@ _PERSON = re.compile(  # people and households in several languages; groups are 
     r"(?i)(?:(?:(id)|no|nr|num|number|numero|número|numéro|code)[\W_]*(?:d[eu]|del|der|di|do|van)?[\W_]*)?"
     r"(?:pers(?:on)?|people|patient|pat|pt|subject|subj|participant|respondent|client|customer|cust|user|member|student"
     r"|pupil|employee|worker|citizen|resident|inhabitant|household|hh|family|child|infant|mother|donor|individual|indiv"
-    r"|case|account|author|owner|driver|tenant|voter|insured|beneficiary|animal"
+    r"|case|account|author|owner|driver|tenant|voter|insured|beneficiary|animal|couple|borrower|taxpayer|phone|name"
+    r"|telephone|passport|imei|msisdn"
     r"|person(?:en|al)?|patient(?:en|in)?|kund(?:e|en|in)?|teilnehmer(?:in)?|proband(?:in|en)?|versicherter?|versicherten"
     r"|mitarbeiter(?:in)?|schüler(?:in)?|nutzer(?:in)?|haushalts?|familien?|mitglieds?|bürger|fall|einwohner|bewohner"
     r"|personne|patiente|cliente|usager|assuré|élève|ménage|foyer|famille|individu|sujet|adhérent|salarié|enquêté"
@@ -36,9 +37,12 @@ _PERSON = re.compile(  # people and households in several languages; groups are 
     r"|soggetto|participante|partecipante|individuo|ciudadano|cidadão|cittadino|encuestado|empleado|hogares"
     r"|persoon|patiënt|klant|deelnemer|gebruiker|huishouden|gezin|leerling|medewerker|kund|deltagare|deltager|deltaker"
     r"|bruker|bruger|hushåll|husstand|elev|henkilö|potilas|asiakas|osoba|pacjent|klient|uczestnik|pacient|pacijent"
-    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자|(pid|uid|ssn|mrn)|nhs"
-    r"|e?-?mail|login|username|pseudonym|kennung|identifi(?:er|ant|cador|cativo)|matricula|matrícula|dni|nif|cpf|iban)"
-    r"(?:e?s)?[\W_]*(id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|号|番号|번호)?[\W_]*"
+    r"|uczeń|uczen|pracownik|员工|学生|病人|会员|社員|従業員|학생|직원"
+    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자"
+    r"|(pid|uid|ssn|mrn|codice[ _]fiscale)|nhs|e?-?mail|login"
+    r"|username|pseudonym|kennung|identifi(?:er|ant|cador|cativo)|matricula|matrícula|dni|nif|cpf|iban)"
+    r"(?:e?s)?[\W_]*"
+    r"(id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|ssn|号|编号|番号|번호)?[\W_]*"
 )
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _CELLS = 2**20
@@ -317,8 +321,8 @@ def _about_identifiers(names: list[str], how: str) -> str:
 def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
-    They are written in nines, eights or sevens, and farther from all other values than those are from one another; or
-    they are one digit and the only values outside of the bounds.
+    They are written in nines, eights or sevens, and farther from all other values than those are from one another, or
+    below zero as no other; or they are one digit and the only values outside of the bounds.
 
     Parameters
     ----------
@@ -344,7 +348,11 @@ def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[floa
             found |= {
                 value
                 for value in coded
-                if (max(low - value, value - high) > high - low if is_long else alone and not _is_within(value, bounds))
+                if (
+                    max(low - value, value - high) > high - low or value < 0 <= low
+                    if is_long
+                    else alone and not _is_within(value, bounds)
+                )
             }
     return {value: numbers[value] for value in sorted(found)}
 

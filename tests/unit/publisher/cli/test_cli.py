@@ -300,6 +300,8 @@ def test_a_table_under_a_new_name_is_asked_whose_it_is(
     assert call(people.name).code == 0
     monkeypatch.chdir("later")
     assert "are these the same people? --account people" in call("second.parquet", "--mu", 20).err
+    Path("second.policy.toml").write_text('[dataset]\nname = "others"\n')
+    assert "are these the same people? --account people" in call("second.parquet", "--mu", 20).err
     assert call("second.parquet", "--mu", 20, "--account", "people").code == 0
     assert [(each.dataset, each.number) for each in Ledger().entries()] == [("people", 1), ("people", 2)]
 
