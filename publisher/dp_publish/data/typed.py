@@ -37,6 +37,7 @@ from dp_publish.data.row_ranges import table_changed
 _LEAVE_COLUMN_OUT = Phrase("set drop = true for the column in the policy", "leave the column out")
 _IN_SECTION = Phrase("in the column's section of the policy, ", "")
 _CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
+_PLACES = pa.dictionary(pa.int32(), pa.string())  # of words in a dictionary, as Parquet has them
 _FIRST_ROWS = 1000  # by which a format is advised
 
 
@@ -100,7 +101,7 @@ class Cells:
                     values, fits = _typed(cells, stored, kind, written)
                     arrays = [values] if source is None else _published(values, source)
                 else:
-                    cells = decoded(_side(batch.column(stored), AS_IT_IS))
+                    cells = _side(batch.column(stored), AS_IT_IS)
                     arrays, fits = encode(cells, coded, written.missing)
                 columns |= zip([name] if source is None else source.columns, arrays, strict=True)
                 place = -1 if fits is None or written.is_found else pc.index(fits, False).as_py()
@@ -125,6 +126,7 @@ def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[pa.
 
 def _fault_at(place: int, cells: pa.Array, coded: Source | None, written: Written) -> str:
     """Return what is wrong with a cell that does not fit, and what to do, by it and by words of other rows."""
+    cells = decoded(cells)
     words = cells if is_text(cells.type) else pa.nulls(len(cells), pa.string())
     word, others = words[place].as_py() or "", words[:_FIRST_ROWS].drop_null()
     said = fault_of(word, written)
@@ -157,10 +159,12 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
         The values are of another type.
     """
     encode_typed = KINDS[source.kind].encode
+    has_places = values.type == _PLACES and len(values.dictionary) < len(values)
+    values = values if has_places else decoded(values)
     try:
         if _format(source) and pa.types.is_integer(values.type):
             values = pc.cast(values, pa.string())
-        if not (source.levels or is_text(values.type)):
+        if not (source.levels or has_places or is_text(values.type)):
             return _published(values if encode_typed is None else encode_typed(values), source), None
         coded = values.dictionary_encode()  # every value once
         read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
