@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.wording import BY_POLICY, LEAVE_OUT
-from dp_publish.data.cells import Read
+from dp_publish.data.cells import DATE, TIME_OF_DAY, Read
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -211,12 +211,29 @@ def advise_format(words: Sequence[str], *, with_date: bool = False) -> str | Non
     return f"format = {' or '.join(fitting)}, {rests}"
 
 
-def describe_dates(words: Sequence[str]) -> str | None:
-    """Return what is wrong with dates or times in a column of numbers, and what to do; None of what are none."""
+def describe_dates(cell: str, words: Sequence[str]) -> str | None:
+    """Return what is wrong with a date or a time in a column of numbers, and what to do; None of a cell that is none.
+
+    Parameters
+    ----------
+    cell : str
+        The cell.
+    words : sequence of str
+        Those of its column: if all are dates or times, it is one of them.
+    """
     in_iso = fit(words)
     advice = None if in_iso else advise_format(words)
-    if not (in_iso or advice):
-        return None
-    kind = "time" if ":" in words[0] else "date"
-    given = f" and {advice}" if advice else ""
-    return f'is a {kind}: {BY_POLICY}give its column kind = "{kind}"{given}, or {LEAVE_OUT}'
+    if in_iso or advice:
+        kind = "time" if ":" in words[0] else "date"
+        given = f" and {advice}" if advice else ""
+        return f'is a {kind}: {BY_POLICY}give its column kind = "{kind}"{given}, or {LEAVE_OUT}'
+    if DATE.fullmatch(cell):
+        return (
+            f'is a date or a time: {BY_POLICY}give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
+            f"unless all are like 2026-01-31, or {LEAVE_OUT}"
+        )
+    if TIME_OF_DAY.fullmatch(cell):
+        return (
+            f'is a time of the day: {BY_POLICY}give its column kind = "time" and format = "%H:%M", say, or {LEAVE_OUT}'
+        )
+    return None

@@ -33,6 +33,11 @@ class WrittenSource(Source):
     format: str = ""
 
 
+def format_of(source: Source) -> str:
+    """Return the format of a source's dates or times in text, or nothing."""
+    return source.format if isinstance(source, WrittenSource) else ""
+
+
 def published(source: Source) -> Source:
     """Return what a manifest says of a source."""
     return Source(**source.model_dump(include={*Source.model_fields}))

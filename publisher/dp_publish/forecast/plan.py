@@ -17,7 +17,7 @@ from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.data.cells import KINDS_OF_WORDS
+from dp_publish.data.faults import KINDS_OF_WORDS
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.choosing import choose_release

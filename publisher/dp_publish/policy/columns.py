@@ -17,7 +17,7 @@ from dp_bundle.base.wording import LEAVE_IT_OUT, LEAVE_OUT, Phrase
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
-from dp_publish.data.cells import KINDS_OF_WORDS
+from dp_publish.data.faults import KINDS_OF_WORDS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, coded, open_table
 from dp_publish.policy.coded_columns import (

@@ -25,7 +25,7 @@ from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.tables import PageTable, TableColumn
 from dp_bundle.portals.histograms import Picture, draw_margin
 from dp_publish.covariance.two_rounds.margins import MarginCounts, RawColumn
-from dp_publish.data.typed import UnfitError
+from dp_publish.data.faults import UnfitError
 from dp_publish.policy.columns import Prepared
 
 _TEMPLATES = Path(__file__).with_name("templates")
