@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.wording import BY_POLICY, LEAVE_OUT
 from dp_publish.data.cells import DATE, TIME_OF_DAY, Read
@@ -104,13 +105,13 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
     return Read(pa.array(moments, mask=~fits).cast(_US), pc.or_(pa.array(fits), pc.is_null(words)))
 
 
-def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[Integers, NDArray[np.bool_]]:
     """Return microseconds since 1970, and which words are moments."""
     pattern, letters = _compiled(form) if form else (_ISO, [*"YmdHMSfz"])
     fields, nothing = pc.extract_regex(words, pattern), pa.nulls(len(words), pa.string())
     found = dict.fromkeys(_LETTERS, nothing) | dict(zip(letters, fields.flatten(), strict=True))
 
-    def number(letter: str, otherwise: int = 0) -> NDArray[np.int64]:
+    def number(letter: str, otherwise: int = 0) -> Integers:
         return _integers(found[letter], otherwise)
 
     year, month, hour = number("Y", 1970), number("m", 1), number("H")
@@ -138,9 +139,9 @@ def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[n
     return (seconds - ahead) * 10**6 + parts, fits
 
 
-def _integers(words: pa.Array, otherwise: int) -> NDArray[np.int64]:
+def _integers(words: pa.Array, otherwise: int) -> Integers:
     words = pc.if_else(pc.equal(words, ""), None, words) if pa.types.is_string(words.type) else words
-    found: NDArray[np.int64] = pc.fill_null(pc.cast(words, pa.int64()), otherwise).to_numpy()
+    found: Integers = pc.fill_null(pc.cast(words, pa.int64()), otherwise).to_numpy()
     return found
 
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.guarantee import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
@@ -277,7 +277,7 @@ class Steps:
 
 def _count_cells(
     look: Read, found: Sought, missing: tuple[str, ...], ordered: Mapping[str, Sequence[str]]
-) -> tuple[NDArray[np.int64], int]:
+) -> tuple[Integers, int]:
     """Return the counts of looks, column after column, then those of gaps; and of how many rows.
 
     Of a column with levels in an order, what is no level is a gap.

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import round_up
 from dp_bundle.base.wording import typed
@@ -48,7 +49,6 @@ MOST_TO_SEE = 3.0  # mu that is promised without more said
 _RELATED = 0.9  # the made-up correlation
 _COLUMNS = 100  # drawn at least, over all repetitions: of 100 columns and more, one draw
 _MOST = 0.25  # of the largest variance: from there on a column is among those that spread most
-_Floats = NDArray[np.float64]
 
 
 def changes_for_moments(policy: Policy, mu: float) -> list[str]:
@@ -257,7 +257,7 @@ def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> flo
 
 
 def _error(
-    mechanism: OneSum, n_rows: int, correlation: _Floats, variances: _Floats, means: _Floats, clear: NDArray[np.bool_]
+    mechanism: OneSum, n_rows: int, correlation: Floats, variances: Floats, means: Floats, clear: NDArray[np.bool_]
 ) -> float:
     """Return the larger of the errors of strong correlations and of zeros, between clear columns if possible."""
     p, constant = len(means), mechanism.scaling.constant
@@ -285,21 +285,21 @@ def _error(
     return math.sqrt(max(float(part.mean()) for part in parts if part.size))
 
 
-def _correlations(covariance: _Floats) -> _Floats:
+def _correlations(covariance: Floats) -> Floats:
     """Return a noisy covariance's correlations in [-1, 1], zero where a variance is not positive."""
     variances = np.diagonal(covariance)
     seen = variances > 0.0
     root = np.sqrt(np.where(seen, variances, np.inf))
-    correlations: _Floats = np.clip(covariance / np.outer(root, root), -1.0, 1.0)
+    correlations: Floats = np.clip(covariance / np.outer(root, root), -1.0, 1.0)
     return correlations
 
 
-def _sums(mechanism: OneSum, n_rows: int, covariance: _Floats, means: _Floats) -> ExactMoments:
+def _sums(mechanism: OneSum, n_rows: int, covariance: Floats, means: Floats) -> ExactMoments:
     products = n_rows * (covariance + np.outer(means, means))
     return ExactMoments(
         mechanism.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)
     )
 
 
-def _integers(values: _Floats) -> NDArray[Any]:
+def _integers(values: Floats) -> NDArray[Any]:
     return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

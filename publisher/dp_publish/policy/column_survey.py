@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
@@ -64,7 +64,6 @@ _LEAVE_ONE_OUT = Phrase("Set drop = true in the policy to leave one out", "Leave
 _SAY_WHOSE = Phrase('unit = { entity = "...", max_rows = ... }', "say above whose rows they are")
 _COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing"
 COSTLY = Phrase(f"{_COSTLY}: set drop = true in the policy", f"{_COSTLY}: leave it out")
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Glance:
     """
 
     n_rows: int = field(repr=False)
-    values: dict[str, _Floats] = field(repr=False)
+    values: dict[str, Floats] = field(repr=False)
     padded: tuple[str, ...] = field(default=(), repr=False)
 
 
@@ -288,7 +287,7 @@ def _constants(seen: Glance) -> list[str]:
     return _telling(seen, lambda ordered: float(np.mean(ordered == ordered[len(ordered) // 2])) >= _SAME)
 
 
-def _telling(seen: Glance, is_so: Callable[[_Floats], bool]) -> list[str]:
+def _telling(seen: Glance, is_so: Callable[[Floats], bool]) -> list[str]:
     """Return the columns with enough values, in order of size, of which something holds."""
     return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
 
@@ -314,7 +313,7 @@ def _about_identifiers(names: list[str], how: str) -> str:
     )
 
 
-def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
+def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
     They are written in nines, eights or sevens, and farther from all other values than those are from one another; or

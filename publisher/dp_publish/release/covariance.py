@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.data.margins import write_margins
@@ -235,9 +236,7 @@ def _merge_both(
     return merge(one[0], other[0]), one[1]
 
 
-def _values(
-    batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool
-) -> NDArray[np.float64]:
+def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool) -> Floats:
     """Return a batch as numbers, with what the policy says of missing ones done, unless the mechanism places them."""
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
@@ -285,7 +284,7 @@ def estimate_errors(noisy: NoisyMoments, draw: Callable[[ExactMoments], NoisyMom
     return float(np.sqrt(np.mean(on))), float(np.sqrt(np.mean(beside)))
 
 
-def _as_sums(matrix: NDArray[np.float64], scaling: Scaling, n_rows: int | None) -> ExactMoments:
+def _as_sums(matrix: Floats, scaling: Scaling, n_rows: int | None) -> ExactMoments:
     """Return noisy sums as if they were exact."""
     p, c = scaling.n_features, scaling.constant
     if n_rows is None:
@@ -294,5 +293,5 @@ def _as_sums(matrix: NDArray[np.float64], scaling: Scaling, n_rows: int | None) 
     return ExactMoments(scaling, n_rows, _integers(matrix[:p, :p] * 4**GRID_BITS), _integers(sums * 2**GRID_BITS))
 
 
-def _integers(values: NDArray[np.float64]) -> NDArray[Any]:
+def _integers(values: Floats) -> NDArray[Any]:
     return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

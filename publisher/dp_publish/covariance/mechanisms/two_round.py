@@ -39,6 +39,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.data.margins import Margin, Scores
 from dp_bundle.data.matrix import mean_and_covariance
@@ -397,7 +398,7 @@ def _add_scores(batches: Batches, *, add: Callable[[Batches], T], maps: Mapping[
     return add(to_scores(values, maps) for values in batches)
 
 
-def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:
+def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: Floats) -> BinnedSums:
     """Return the sums of rows in a frame, for radii from a least one to 1, with gaps filled."""
     p = len(frame.centers)
     sums = BinnedSums(p, radii(least_radius, p))
@@ -406,14 +407,14 @@ def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArr
     return sums
 
 
-def _filled(batches: Batches, fills: NDArray[np.float64]) -> Batches:
+def _filled(batches: Batches, fills: Floats) -> Batches:
     """Yield rows with the columns' centers, which are public by then, in place of gaps."""
     for values in batches:
         gaps = np.isnan(values)
         yield np.where(gaps, fills, values) if gaps.any() else values
 
 
-def _shown_by(first: NoisyMoments) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _shown_by(first: NoisyMoments) -> tuple[Floats, Floats, float]:
     """Return what the first round shows: the mean in data units, and the covariance and its noise in half-widths."""
     scaling, noise = first.scaling, first.noise
     variance = noise.off_diagonal_variance or 0.0

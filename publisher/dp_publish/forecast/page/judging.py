@@ -15,10 +15,11 @@ import pandas as pd
 import pyarrow.compute as pc
 from scipy import special
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import CellError, DataError
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.shown import Seen, Tally, draw_seen, show_data
-from dp_bundle.data.margins import Floats, Margin
+from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.release import Release
 from dp_bundle.page.document import Page, render_page
