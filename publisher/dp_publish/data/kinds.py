@@ -21,6 +21,7 @@ from dp_bundle.manifest.sources import Source
 from dp_publish.data.dates import days, seconds
 
 KindName: TypeAlias = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
+Kinds: TypeAlias = dict[str, str]  # columns by name, and what each is read as
 AS_IT_IS = "raw"  # what a column is read as that keeps its own type until it is coded
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}  # what any other is read as
 

@@ -32,7 +32,7 @@ from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.faults import UnfitError, fault_of_encoding
 from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
 from dp_publish.data.frames import JSON, Frame, arrow_table, is_of_pandas, read_json
-from dp_publish.data.kinds import OF_TEXT, ColumnType
+from dp_publish.data.kinds import OF_TEXT, ColumnType, Kinds
 from dp_publish.data.row_ranges import (
     ARROW,
     RowRanges,
@@ -125,7 +125,7 @@ class Table:
     survey: Callable[[], Survey] | None = None
     keep: Keep | None = None
 
-    def head(self, kinds: dict[str, str], rows: int) -> pa.RecordBatch | None:
+    def head(self, kinds: Kinds, rows: int) -> pa.RecordBatch | None:
         """Return the first rows, as `read` would; of a text file those that were kept, which are some thousands."""
         table = self
         if self.survey is not None:
@@ -133,9 +133,7 @@ class Table:
             table = replace(self, batches=lambda names, rows: iter([head.select(names).slice(0, rows)]))
         return next(table.read(kinds, rows), None)
 
-    def read(
-        self, kinds: dict[str, str], rows: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, kinds: Kinds, rows: int, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield record batches of at most `rows` rows: of all, or of those from `start` to before `stop`.
 
         Parameters

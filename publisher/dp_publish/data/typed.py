@@ -22,7 +22,7 @@ from dp_bundle.manifest.sources import Source
 from dp_publish.data.cells import Read, Written, is_lost, read_integers, read_numbers, read_words, without_point
 from dp_publish.data.dates import read_moments
 from dp_publish.data.faults import UnfitError, fault_of, fault_of_source
-from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, format_of
+from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, Kinds, format_of
 from dp_publish.data.row_ranges import table_changed
 
 _CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
@@ -58,7 +58,7 @@ class Cells:
     def _source_of(self) -> dict[str, Source]:
         return {name: source for source in self.sources for name in source.columns}
 
-    def read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
+    def read(self, batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
         """Return the columns of `kinds`, from what is stored of them.
 
         Raises

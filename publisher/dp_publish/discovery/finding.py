@@ -26,7 +26,7 @@ from dp_bundle.manifest.guarantee import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
-from dp_publish.data.kinds import AS_IT_IS, stored_kind
+from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind
 from dp_publish.data.row_ranges import BLOCK, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
@@ -98,7 +98,7 @@ class Decided:
     said: list[str]
 
 
-Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+Read = Callable[[Kinds], Iterator[pa.RecordBatch]]
 
 
 def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play) -> Told:

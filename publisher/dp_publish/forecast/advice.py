@@ -10,7 +10,7 @@ better of the two cases: whatever hides relations as strong as these hides all o
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
+from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.assumptions import (
     assumed_spreads,
     of_the_table,
@@ -104,7 +105,7 @@ def ways_out(row: Outlook) -> list[str]:
     return ways
 
 
-def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Outlook:
+def forecast_drawn(policy: Policy, kinds: Kinds, n_rows: int) -> Outlook:
     """Return the forecast of a release with all bounds that it needs, drawn where there is no formula for the noise."""
     row = forecast(policy, kinds, n_rows, with_rows=False)
     row.planned.require_bounds()
@@ -123,7 +124,7 @@ def draw_error(row: Outlook) -> Outlook:
     return replace(row, moments=replace(row.moments, error=error, seen=seen, clearest=seen), least_rows_for_moments=0)
 
 
-def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
+def _other_settings(policy: Policy, kinds: Kinds, n_rows: int) -> Iterator[str]:
     """Yield what else a covariance release of all columns could be."""
     chosen = with_privacy(policy, mechanism="auto", l2_radius=None)
     if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
@@ -136,7 +137,7 @@ def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> It
         yield from _ways_of_two_rounds(policy, kinds, n_rows, mechanism)
 
 
-def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, mechanism: TwoRound) -> Iterator[str]:
+def _ways_of_two_rounds(policy: Policy, kinds: Kinds, n_rows: int, mechanism: TwoRound) -> Iterator[str]:
     """Yield what helps where centers and scales are to be found in too few rows, or noise is too strong."""
     if policy.sought is None and not all(place.is_declared for place in mechanism.places):
         placed = {name: {"center": 0.0, "scale": 1.0} for name in kinds}
@@ -197,7 +198,7 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object], most: float =
     return None
 
 
-def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
+def _seen(policy: Policy, kinds: Kinds, n_rows: int) -> str:
     """Return what a covariance release would show, in words; nothing, or a release that cannot be, is empty."""
     try:
         row = forecast_drawn(policy, kinds, n_rows)
@@ -209,7 +210,7 @@ def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
     return "variances" if least is None else describe_links(least)
 
 
-def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
+def _most_columns(policy: Policy, kinds: Kinds, n_rows: int, mu: float) -> int:
     """Return the largest number of columns, from the first on, of which second moments would still show something."""
     open_policy = with_privacy(policy, l2_radius=None)
     if not policy.privacy.is_moments:

@@ -16,7 +16,7 @@ from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import ColumnType, Kinds
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -86,7 +86,7 @@ class Glance:
     padded: tuple[str, ...] = field(default=(), repr=False)
 
 
-def glance(table: Table, kinds: dict[str, str]) -> Glance:
+def glance(table: Table, kinds: Kinds) -> Glance:
     """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
     rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
     batch = table.head(kinds, rows)
@@ -98,9 +98,7 @@ def glance(table: Table, kinds: dict[str, str]) -> Glance:
     return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()}, padded)
 
 
-def glance_at_readable(
-    table: Table, policy: Policy, kinds: dict[str, str]
-) -> tuple[Glance, dict[str, str], list[CellError]]:
+def glance_at_readable(table: Table, policy: Policy, kinds: Kinds) -> tuple[Glance, Kinds, list[CellError]]:
     """Read the first rows of the columns that can be read; return these, too, and what is said of all others."""
     unread: list[CellError] = []
     while kinds:

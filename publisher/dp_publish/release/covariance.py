@@ -40,6 +40,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Contents, Part
@@ -73,9 +74,7 @@ class CovarianceMaker:
         Mechanism, strength and bounds do not go together.
     """
 
-    def __init__(
-        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: LocalWork | ClusterJob
-    ) -> None:
+    def __init__(self, policy: Policy, kinds: Kinds, partition: str | None, work: LocalWork | ClusterJob) -> None:
         self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._columns = moment_columns(policy, kinds)
 

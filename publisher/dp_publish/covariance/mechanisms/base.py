@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
@@ -28,6 +28,7 @@ from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
 from dp_publish.covariance.two_rounds.margins import Described
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
@@ -197,7 +198,7 @@ class Mechanism(ABC):
             )
 
     @classmethod
-    def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+    def settings(cls, policy: Policy, kinds: Kinds) -> dict[str, Any]:
         """Return what else it needs of a policy for these columns, by the names of its own attributes."""
         del policy, kinds
         return {}

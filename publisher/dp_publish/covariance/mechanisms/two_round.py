@@ -75,6 +75,7 @@ from dp_publish.covariance.two_rounds.shares import (
 )
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths, Outcome, Play, Statistic, Step
 from dp_publish.covariance.two_rounds.sums import BinnedSums
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
@@ -160,7 +161,7 @@ class TwoRound(Mechanism):
     scored: frozenset[str] | None = None
 
     @classmethod
-    def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+    def settings(cls, policy: Policy, kinds: Kinds) -> dict[str, Any]:
         """Return what the policy declares of the columns' places, of the raw columns, and of their scales."""
         places = tuple(declared_place(policy.column(name)) for name in kinds)
         columns = _raw_columns(policy, kinds)
@@ -368,7 +369,7 @@ def _count_margins(batches: Batches, *, columns: Sequence[RawColumn], margins: S
     return counts
 
 
-def _raw_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[RawColumn, ...]:
+def _raw_columns(policy: Policy, kinds: Kinds) -> tuple[RawColumn, ...]:
     """Return the raw columns behind the published ones."""
     sources, blocks = {each.name: each for each in policy.sources}, blocks_of(policy.sources)
     grouped = dict[str, list[int]]()

@@ -27,6 +27,7 @@ from dp_bundle.page.tables import PageTable, TableColumn
 from dp_bundle.portals.histograms import Picture, draw_margin
 from dp_publish.covariance.two_rounds.margins import MarginCounts, RawColumn
 from dp_publish.data.faults import UnfitError
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.columns import Prepared
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -94,7 +95,7 @@ def _read(prepared: Prepared, release: Release) -> tuple[Floats, dict[str, str]]
         return values, unread
 
 
-def _rows(prepared: Prepared, kinds: dict[str, str]) -> Iterator[Floats]:
+def _rows(prepared: Prepared, kinds: Kinds) -> Iterator[Floats]:
     n_rows = 0
     for batch in prepared.table.read(kinds, _BATCH):
         filled = [pc.fill_null(pc.cast(values, "float64", safe=False), np.nan) for values in batch.columns]
