@@ -19,14 +19,14 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.guarantee import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
-from dp_publish.data.kinds import AS_IT_IS, stored_kind
+from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind
 from dp_publish.data.row_ranges import BLOCK, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
@@ -99,7 +99,7 @@ class Decided:
     said: list[str]
 
 
-Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+Read = Callable[[Kinds], Iterator[pa.RecordBatch]]
 
 
 def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play) -> Told:
@@ -278,7 +278,7 @@ class Steps:
 
 def _count_cells(
     look: Read, found: Sought, missing: tuple[str, ...], ordered: Mapping[str, Sequence[str]]
-) -> tuple[NDArray[np.int64], int]:
+) -> tuple[Integers, int]:
     """Return the counts of looks, column after column, then those of gaps; and of how many rows.
 
     Of a column with levels in an order, what is no level is a gap.

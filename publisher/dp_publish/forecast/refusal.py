@@ -33,7 +33,7 @@ from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import ColumnType, Kinds
 from dp_publish.data.table import Table
 from dp_publish.forecast.advice import draw_error, forecast_drawn, ways_out
 from dp_publish.forecast.assumptions import rows_to_tell_columns, with_some_words
@@ -67,7 +67,7 @@ _ANYWAY = Phrase("or publish it all the same with --anyway", f"or {PASS_ANYWAY.c
 
 
 def refuse_pointless(
-    policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], count_rows: Callable[[], int]
+    policy: Policy, kinds: Kinds, types: Mapping[str, ColumnType], count_rows: Callable[[], int]
 ) -> list[str]:
     """Refuse a release that shows nothing, or one that shows a column as it is; return a warning if it shows little.
 
@@ -332,7 +332,7 @@ def check_in_advance(
         tell(describe_drowned(drowned, resolved, seen.n_rows))
 
 
-def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> list[DpGraphError]:
+def find_unreadable(table: Table, policy: Policy, kinds: Kinds) -> list[DpGraphError]:
     """Return why rows cannot be read as the policy has them, all of them: cells that are none, and refused gaps.
 
     All that is published is read, to the end, so that nothing is booked for a release that could not be.

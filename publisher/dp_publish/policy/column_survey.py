@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import ColumnType, Kinds
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -68,7 +68,6 @@ _LEAVE_ONE_OUT = Phrase("Set drop = true in the policy to leave one out", "Leave
 _SAY_WHOSE = Phrase('unit = { entity = "...", max_rows = ... }', "say above whose rows they are")
 _COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing"
 COSTLY = Phrase(f"{_COSTLY}: set drop = true in the policy", f"{_COSTLY}: leave it out")
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,11 @@ class Glance:
     """
 
     n_rows: int = field(repr=False)
-    values: dict[str, _Floats] = field(repr=False)
+    values: dict[str, Floats] = field(repr=False)
     padded: tuple[str, ...] = field(default=(), repr=False)
 
 
-def glance(table: Table, kinds: dict[str, str]) -> Glance:
+def glance(table: Table, kinds: Kinds) -> Glance:
     """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
     rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
     batch = table.head(kinds, rows)
@@ -103,9 +102,7 @@ def glance(table: Table, kinds: dict[str, str]) -> Glance:
     return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()}, padded)
 
 
-def glance_at_readable(
-    table: Table, policy: Policy, kinds: dict[str, str]
-) -> tuple[Glance, dict[str, str], list[CellError]]:
+def glance_at_readable(table: Table, policy: Policy, kinds: Kinds) -> tuple[Glance, Kinds, list[CellError]]:
     """Read the first rows of the columns that can be read; return these, too, and what is said of all others."""
     unread: list[CellError] = []
     while kinds:
@@ -292,7 +289,7 @@ def _constants(seen: Glance) -> list[str]:
     return _telling(seen, lambda ordered: float(np.mean(ordered == ordered[len(ordered) // 2])) >= _SAME)
 
 
-def _telling(seen: Glance, is_so: Callable[[_Floats], bool]) -> list[str]:
+def _telling(seen: Glance, is_so: Callable[[Floats], bool]) -> list[str]:
     """Return the columns with enough values, in order of size, of which something holds."""
     return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
 
@@ -318,7 +315,7 @@ def _about_identifiers(names: list[str], how: str) -> str:
     )
 
 
-def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
+def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
     They are written in nines, eights or sevens, and farther from all other values than those are from one another, or
