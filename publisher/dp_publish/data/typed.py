@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT, LEAVE_OUT, Phrase
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_publish.data.cells import (
     Fault,
     Read,
