@@ -25,10 +25,9 @@ import pyarrow as pa
 from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data.margins import Margin
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Source
 from dp_bundle.manifest.costs import sound_mu
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import Source
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.dialect import Dialect

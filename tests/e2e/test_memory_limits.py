@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import policy_with
 
 from dp_bundle.base.machine import format_size
-from dp_learn.pipeline.memory import describe_work, learning_memory
+from dp_learn.pipeline.driver import describe_work, learning_memory
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import memory

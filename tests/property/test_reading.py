@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_publish.data import cells, dates, frames, row_ranges
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.faults import UnfitError

@@ -29,9 +29,7 @@ from dp_bundle.describe.sentences import describe_size, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.colours import DIVERGING, Shade
-from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.tables import MINUS, PageTable, TableColumn
+from dp_bundle.page.document import DIVERGING, MINUS, Page, PageTable, Shade, TableColumn, as_json, render_page
 
 ASSETS = Path(__file__).with_name("assets")
 SCALE: tuple[Shade, ...] = DIVERGING[::2]  # of correlations

@@ -32,8 +32,7 @@ from dp_bundle.describe.sentences import (
     describe_sources,
     describe_total,
 )
-from dp_bundle.manifest.base import split_software
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, split_software
 from dp_bundle.manifest.dataset import dataset_details
 from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from dp_bundle.base.quoting import and_more, counted, percent_at_most, quote, quote_name, round_up
-from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.manifest.columns import SOURCE_KINDS, Column, Source, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.guarantee import (
     NUMBER_PUBLIC,
@@ -22,8 +22,7 @@ from dp_bundle.manifest.guarantee import (
 )
 from dp_bundle.manifest.matrix_noise import Margins, NoisyMatrix, SecondMoments
 from dp_bundle.manifest.release import MARGINS_NAME, TRANSFORM_NAME, Release
-from dp_bundle.manifest.sources import SOURCE_KINDS, Source
-from dp_bundle.privacy.normal import normal_tail
+from dp_bundle.privacy.noise import normal_tail
 
 SEVERAL_CELLS = (
     "Someone who is counted in several cells is protected less: in k cells at k times the rho, which is sqrt(k) times "

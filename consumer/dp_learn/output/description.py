@@ -25,22 +25,20 @@ from dp_bundle import Bundle
 from dp_bundle.base.quoting import guard_cell, name_columns, quote_name
 from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
 from dp_bundle.data.margins import Margin
-from dp_bundle.manifest.columns import source_names
+from dp_bundle.manifest.columns import NO_VALUE, SOURCE_KINDS, SourceKindName, source_names
 from dp_bundle.manifest.release import Release, shape_of
-from dp_bundle.manifest.sources import NO_VALUE, SOURCE_KINDS, SourceKindName
 from dp_bundle.page.document import fill_template
 from dp_bundle.portals.histograms import spell_number
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_learn.covariance.standard_errors import clear_variances
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.folder import Result, Summary, margin_tables
-from dp_learn.output.messages import HARDLY, describe_bundle, describe_files
-from dp_learn.output.methods import TEXTS
+from dp_learn.output.messages import HARDLY, TEXTS, describe_bundle, describe_files
 from dp_learn.output.summary import clipped_shares, describe_origin, read_histograms
-from dp_learn.pipeline.memory import require_learnable
+from dp_learn.pipeline.driver import require_learnable
 
 if TYPE_CHECKING:
     import pandas as pd

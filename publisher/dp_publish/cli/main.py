@@ -30,6 +30,7 @@ from dp_bundle.cli.console import (
     With,
     Without,
     already,
+    announce_compiling,
     answer,
     engine_options,
     json_option,
@@ -37,11 +38,11 @@ from dp_bundle.cli.console import (
     option,
     quiet_option,
     run,
+    step,
     tell,
     version_option,
     warnings_told,
 )
-from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath, is_uri
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key

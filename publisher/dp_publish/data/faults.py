@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import BY_POLICY, ENCODING, IN_POLICY, IN_TABLE, LEAVE_OUT, MISSING_VALUES, Phrase
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_publish.data.cells import EXACT, LOST, SIGNS, Written, read_numbers, read_words
 from dp_publish.data.dates import advise_format, describe_dates, fit
 from dp_publish.data.kinds import KINDS, format_of

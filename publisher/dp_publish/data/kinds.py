@@ -1,7 +1,7 @@
 """Kinds of columns: what a policy may call a column, what it is read from, and how its cells become numbers and back.
 
 A kind is one line of `KINDS`, with what only it needs above; everything else asks that line. What a manifest says of it
-is in `dp_bundle.manifest.sources`.
+is in `dp_bundle.manifest.columns`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_publish.data.dates import days, seconds
 
 KindName: TypeAlias = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]

@@ -26,7 +26,7 @@ from dp_bundle.base.errors import CellError, DataError, SchemaError
 from dp_bundle.base.machine import forbid_cores
 from dp_bundle.base.wording import DELIMITER
 from dp_bundle.files.places import Place, RemotePath, located
-from dp_bundle.manifest.sources import Source as ManifestSource
+from dp_bundle.manifest.columns import Source as ManifestSource
 from dp_publish.data.cells import Written
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.faults import UnfitError, fault_of_encoding

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import LEAVE_IT_OUT, Phrase
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_publish.data.cells import Read, Written, is_lost, read_integers, read_numbers, read_words, without_point
 from dp_publish.data.dates import read_moments
 from dp_publish.data.faults import UnfitError, fault_of, fault_of_source

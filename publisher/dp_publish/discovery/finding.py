@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.arrays import Integers
 from dp_bundle.base.quoting import listed
+from dp_bundle.manifest.columns import NO_VALUE
 from dp_bundle.manifest.guarantee import Discovery
-from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind

@@ -30,7 +30,7 @@ from dp_bundle.base.wording import PASS_ANYWAY, Phrase
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.privacy.noise import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.data.kinds import ColumnType, Kinds

@@ -25,11 +25,10 @@ from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.files.new_files import link_hidden, locked, locked_folder, write_whole
 from dp_bundle.files.opening import remove_below
 from dp_bundle.files.places import is_uri
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Source
 from dp_bundle.manifest.guarantee import Discovery, Guarantee
 from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import Source
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table

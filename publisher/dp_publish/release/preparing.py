@@ -28,8 +28,7 @@ from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.base.wording import A_POLICY
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
-from dp_bundle.manifest.base import software_with_code
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, software_with_code
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu

@@ -23,9 +23,8 @@ from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, cells_of, mu_of_gap
+from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, Source, cells_of, mu_of_gap
 from dp_bundle.manifest.guarantee import Guarantee, release_mu, release_rho
-from dp_bundle.manifest.sources import Source
 from dp_bundle.privacy.noise import MAX_SIGMA
 from dp_publish.accounting.conversions import ROUND_UP, Cost, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve

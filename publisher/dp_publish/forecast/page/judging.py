@@ -22,8 +22,7 @@ from dp_bundle.catalog.shown import Seen, Tally, draw_seen, show_data
 from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.tables import PageTable, TableColumn
+from dp_bundle.page.document import Page, PageTable, TableColumn, render_page
 from dp_bundle.portals.histograms import Picture, draw_margin
 from dp_publish.covariance.two_rounds.margins import MarginCounts, RawColumn
 from dp_publish.data.faults import UnfitError
