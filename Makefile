@@ -19,7 +19,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long coverage lint format docs site reproduce bench dist clean
-.PHONY: test-slow test-browser test-minimum test-newest test-tools test-power
+.PHONY: test-slow test-browser test-minimum test-newest test-tools test-power test-types
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -35,6 +35,7 @@ test-long: .venv/installed-dev .venv/installed-docs tests/browser/node_modules/i
 	.ci/stage test-newest
 	.ci/stage test-tools
 	.ci/stage test-power
+	.ci/stage test-types
 	.ci/stage site WHOLE=1
 	$(BIN)/python -m pytest -m long $(call marked,long) $(WORKERS)
 
@@ -65,6 +66,10 @@ test-tools: .venv/installed-dev
 test-power: .venv/installed-dev
 	@why=$$($(BIN)/python -c 'from tests.accidents.power import why_not; print(why_not() or "")'); \
 	if [ -z "$$why" ]; then $(BIN)/python -m pytest -m power tests/accidents; else echo "NOT RUN: test-power, as $$why" >&2; fi
+
+# A script that uses the whole public surface, for pyright in its strict mode.
+test-types: .venv/installed-lint .venv-types/installed
+	$(BIN)/python .ci/surface.py .venv-types
 
 # The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
 # Kernels have a folder of their own, as each version of numba throws away those of others.
@@ -123,7 +128,7 @@ dist: .venv/installed-dev
 	cd dist && sha256sum * > SHA256SUMS
 
 clean:
-	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf .venv .venv-minimum .venv-newest .venv-types .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
 	rm -rf tests/browser/node_modules tests/browser/pictures
 	rm -rf docs/_build docs/_made docs/explained docs/reference/api
 
@@ -145,6 +150,11 @@ tests/browser/node_modules/installed: tests/browser/package-lock.json
 
 .venv/installed-reproduce: .venv/installed-dev benchmarks/reproduction/requirements.txt
 	$(call install,.venv,-r benchmarks/reproduction/requirements.txt)
+	touch $@
+
+.venv-types/installed:
+	$(PYTHON) -m venv .venv-types
+	$(call install,.venv-types,basedpyright pyarrow-stubs)
 	touch $@
 
 .venv-minimum/installed: .venv/installed

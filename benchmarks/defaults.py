@@ -38,14 +38,12 @@ from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.sources import table_rows
 from dp_learn.covariance.standard_errors import null_standard_errors
-from dp_learn.inference.edges import error_forms, fit_for_inference, infer_edges
-from dp_learn.inference.evidence import score_pairs
+from dp_learn.inference.edges import error_forms, fit_for_inference, infer_edges, score_pairs
 from dp_learn.output.estimator_results import ESTIMATORS, refit_estimate
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import partial_correlations
 from dp_learn.pipeline.settings import Settings
-from dp_learn.selection.criteria import select_ebic
-from dp_learn.selection.path import alpha_grid
+from dp_learn.selection.criteria import alpha_grid, select_ebic
 
 Floats = NDArray[np.float64]
 Graph = tuple[NDArray[np.bool_], Floats]  # which pairs are edges, and their weights

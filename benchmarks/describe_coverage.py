@@ -1,9 +1,17 @@
 """Coverage of the 95 % intervals of `dp-learn describe`, over eight tables and every kind of release.
 
+And whether its cross-tabulations agree with counts that are published directly.
+
     OPENBLAS_NUM_THREADS=1 DPGRAPH_DATA=... python benchmarks/describe_coverage.py [REPETITIONS] [ROWS]
 
 Rows are drawn from a table with replacement, so that the table itself is the population, and its numbers are the truth.
-Every repetition draws rows and noise anew, and publishes them. Bounds are those of the table.
+Every repetition draws rows and noise anew, and publishes them. Bounds are those of the table. Quantiles come by where
+their intervals end: at cells, where many rows may share a value, or inside of them.
+
+The cross-tabulations of all categories of other rows get noise of the same strength by hand, Gaussian or Laplace: every
+row that is replaced moves two counts of each table, and a replaced cell two of each table of its column. What is
+printed is the root of the mean square of differences over the errors of both, which sampling and noise make, and that
+of the noise in shares over the noise of direct counts: those have the whole strength, and tell nothing else.
 """
 
 from __future__ import annotations
@@ -21,9 +29,10 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from dp_bundle import open_bundle
+from dp_bundle.data.margin_summary import rows_of_one_value
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
-from dp_learn.output.description import describe_columns
+from dp_learn.output.description import Description, describe_columns
 from dp_publish import Policy, publish
 
 SEED = 62
@@ -83,21 +92,54 @@ def truth_of(table: pd.DataFrame, row: Any) -> float:
     return float(values.mean() if row.quantity == "mean" else values.std(ddof=0))
 
 
-def cover(table: pd.DataFrame, policy: Policy, n_rows: int, number: int, folder: Path) -> Iterator[tuple[str, bool]]:
-    """Yield of one draw and release of a table whether each interval holds the truth, by the kind of the number."""
-    drawn = table.sample(n_rows, replace=True, random_state=SEED + number).reset_index(drop=True)
+def draw(table: pd.DataFrame, n_rows: int, seed: int) -> pd.DataFrame:
+    """Return rows of a table, drawn with replacement."""
+    return table.sample(n_rows, replace=True, random_state=seed).reset_index(drop=True)
+
+
+def describe_draw(drawn: pd.DataFrame, policy: Policy, folder: Path) -> tuple[Description, set[str]]:
+    """Return what a release of some rows tells, and the columns whose quantiles have intervals that end at cells."""
     receipt = publish(drawn, policy, out=folder / "published.tar", key=load_private_key(private_key_path()))
     with open_bundle(receipt.path) as bundle:
-        found = describe_columns(bundle)
+        release, found = bundle.release, describe_columns(bundle)
+        margins = bundle.margins() if release.margins is not None else ()
     receipt.path.unlink()
+    ends = [rows_of_one_value(margin, release.n_rows, release.margin_variance) for margin in margins]
+    return found, {margin.name for margin, each in zip(margins, ends, strict=True) if each is None}
+
+
+def cover(table: pd.DataFrame, found: Description, at_cells: set[str]) -> Iterator[tuple[str, bool]]:
+    """Yield of one description whether each interval holds the truth, by the kind of the number."""
     for row in found.columns.itertuples():
         if row.level != "(no value)" and not np.isnan(row.ci_low):
-            kind = "quantile" if row.quantity in QUANTILES else row.quantity
-            yield kind, row.ci_low <= truth_of(table, row) <= row.ci_high
+            ends = "quantile, at cells" if row.column in at_cells else "quantile, inside"
+            yield ends if row.quantity in QUANTILES else row.quantity, row.ci_low <= truth_of(table, row) <= row.ci_high
     for row in found.crosstabs.itertuples():
         if not np.isnan(row.ci_low):
             truth = ((table[row.column] == row.level) & (table[row.other] == row.other_level)).mean()
             yield "two levels", row.ci_low <= truth <= row.ci_high
+
+
+def direct_error(table: pd.DataFrame, privacy: dict[str, Any]) -> float:
+    """Return the standard deviation of noise on a count, where all tables of two categories are published directly."""
+    n_words = sum(not pd.api.types.is_numeric_dtype(table[name]) for name in table)
+    touched = max(n_words - 1, 0) if privacy.get("unit") == "cell" else n_words * (n_words - 1) // 2
+    moved = touched * (1 if privacy.get("neighbours") == "add-remove" else 2)
+    return np.sqrt(moved) / privacy["mu"] if "mu" in privacy else np.sqrt(2.0) * moved / privacy["epsilon"]
+
+
+def differences(drawn: pd.DataFrame, others: pd.DataFrame, found: Description, sigma: float) -> Iterator[list[float]]:
+    """Yield of each two levels how shares differ from direct counts, in errors of both, and their noise over theirs."""
+    n, rng = len(drawn), np.random.default_rng(SEED + len(others))
+    for row in found.crosstabs.itertuples():
+        own, other = (
+            ((each[row.column] == row.level) & (each[row.other] == row.other_level)).mean() for each in (drawn, others)
+        )
+        direct = other + rng.normal(0.0, sigma) / n
+        error = np.hypot(
+            (row.ci_high - row.ci_low) / (2.0 * 1.96), np.sqrt(other * (1.0 - other) / n + sigma**2 / n**2)
+        )
+        yield [(row.share - direct) / error, (row.share - own) * n / sigma]
 
 
 def main() -> None:
@@ -109,15 +151,25 @@ def main() -> None:
         new_key_pair()
         for release, privacy in RELEASES.items():
             covered: dict[str, dict[str, list[bool]]] = {}
+            apart: dict[str, list[list[float]]] = {}
             for name, table in tables().items():
                 for number in range(repetitions):
                     policy = policy_of(table, f"{name} {release} {number}", privacy)
-                    for kind, holds in cover(table, policy, n_rows, number, Path(folder)):
+                    drawn, others = (draw(table, n_rows, SEED + each) for each in (number, 10_000 + number))
+                    found, at_cells = describe_draw(drawn, policy, Path(folder))
+                    for kind, holds in cover(table, found, at_cells):
                         covered.setdefault(kind, {}).setdefault(name, []).append(holds)
+                    apart.setdefault(name, []).extend(
+                        differences(drawn, others, found, direct_error(table, {"unit": "row"} | privacy))
+                    )
             print(release)
             for kind, each in sorted(covered.items()):
                 shares = ", ".join(f"{name} {np.mean(values):.1%}" for name, values in each.items())
                 print(f"  {kind:20}{np.mean([*chain(*each.values())]):8.1%}   {shares}", flush=True)
+            for name, rows in apart.items():
+                if rows:
+                    error, noise = np.sqrt(np.mean(np.square(rows), axis=0))
+                    print(f"  two levels, from direct counts {error:.2f} errors, noise {noise:.2f} times   {name}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_learn import learn_graph
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.inference.evidence import FACTOR
+from dp_learn.inference.edges import FACTOR
 from dp_learn.inference.nodes import block_statistics, normal_scores
 from dp_learn.pipeline.nodes import block_errors, fit_for_ranking, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import Fit

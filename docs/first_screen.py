@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.patheffects import withStroke
 
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.network import place_nodes
 
 FILES = Path(__file__).with_name("tutorials") / "files"
 MOST_INTERVALS = 12

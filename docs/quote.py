@@ -26,7 +26,7 @@ import pandas as pd
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.network import place_nodes
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "picture.svg"

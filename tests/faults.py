@@ -13,7 +13,7 @@ import pytest
 
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.covariance import calibration as moments_calibration
 from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wishart, wishart_difference
 from dp_publish.data import contribution_cap

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from dp_bundle.manifest.sources import NO_VALUE
+from dp_bundle.manifest.columns import NO_VALUE
 from dp_publish.covariance import calibration as moments
 from dp_publish.covariance import exact_moments
 from dp_publish.covariance.mechanisms import eigenvectors, gaussian, spectral, wishart_difference

@@ -23,10 +23,10 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.inference.evidence import score_pairs
+from dp_learn.inference.edges import score_pairs
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.settings import Settings
-from dp_learn.selection.path import Selection
+from dp_learn.selection.criteria import Selection
 
 Floats = NDArray[np.float64]
 N_FOLDS = 5

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, DebiasedRidgeRegression
     from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
     from dp_learn.glasso.feasibility import smallest_solvable_alpha
-    from dp_learn.glasso.joint import joint_graphical_lasso
-    from dp_learn.glasso.joint_problem import JointSolution
+    from dp_learn.glasso.joint import JointSolution, joint_graphical_lasso
     from dp_learn.glasso.problem import Solution, Status
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference

@@ -28,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.columns import Noise
-
-_Floats = NDArray[np.float64]
 
 _TABULATED = 1e3  # standard deviations in steps; beyond, sums over the law are integrals to 1e-8
 _TAIL = 10.0
@@ -121,7 +120,7 @@ def guessed_mu(correct: int, total: int, alpha: float) -> float:
     return 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
 
 
-def judge_signs(signs: Sequence[_Floats], alpha: float) -> Check:
+def judge_signs(signs: Sequence[Floats], alpha: float) -> Check:
     """Check that signs of noise are uncorrelated, and that no stretch of noise occurs twice.
 
     Parameters
@@ -143,7 +142,7 @@ class Law(NamedTuple):
 
     variance: float
     fourth: float
-    cdf: Callable[[_Floats], _Floats]
+    cdf: Callable[[Floats], Floats]
 
 
 def law_of(noise: Noise) -> Law:
@@ -164,7 +163,7 @@ def law_of(noise: Noise) -> Law:
     )
 
 
-def judge_noise(groups: Sequence[_Floats], law: Law, alpha: float) -> tuple[float, str]:
+def judge_noise(groups: Sequence[Floats], law: Law, alpha: float) -> tuple[float, str]:
     """Return by how much the variance of noise differs from its law's, as a share of that, and what is wrong.
 
     Parameters
@@ -190,7 +189,7 @@ def judge_noise(groups: Sequence[_Floats], law: Law, alpha: float) -> tuple[floa
     return off, ""
 
 
-def cdf_excess(residuals: _Floats, cdf: Callable[[_Floats], _Floats], alpha: float) -> float:
+def cdf_excess(residuals: Floats, cdf: Callable[[Floats], Floats], alpha: float) -> float:
     """Return the largest distance between the distribution functions found and stated, over what chance allows.
 
     Values above 1 have probability at most `alpha` (Dvoretzky, Kiefer & Wolfowitz; Massart).
@@ -211,7 +210,7 @@ def cdf_excess(residuals: _Floats, cdf: Callable[[_Floats], _Floats], alpha: flo
     return float(distance) / math.sqrt(math.log(2 / alpha) / (2 * len(residuals)))
 
 
-def low_bits_p_value(before: _Floats, after: _Floats, noise: Noise) -> float:
+def low_bits_p_value(before: Floats, after: Floats, noise: Noise) -> float:
     """Return the p-value of: whatever a value's last two bits were, those of the outcome are uniform."""
     if noise.sigma < _SMOOTH_SIGMA * noise.granularity:
         return 1.0
@@ -223,7 +222,7 @@ def low_bits_p_value(before: _Floats, after: _Floats, noise: Noise) -> float:
     return float(stats.chi2.sf(statistic, 3 * np.count_nonzero(kept))) if kept.any() else 1.0
 
 
-def correlated_signs(signs: _Floats, alpha: float) -> tuple[float, str]:
+def correlated_signs(signs: Floats, alpha: float) -> tuple[float, str]:
     """Return the largest correlation of signs over what chance allows, and where it is.
 
     Compared are each column with the 64 that follow it, and each row with the 16 that follow it. The products at one
@@ -250,7 +249,7 @@ def correlated_signs(signs: _Floats, alpha: float) -> tuple[float, str]:
     return worst, where
 
 
-def n_repeats(signs: Sequence[_Floats]) -> int:
+def n_repeats(signs: Sequence[Floats]) -> int:
     """Return how many runs of 64 signs occur again anywhere in the same noise, as they do if random bits are reused.
 
     Signs, because they are alike even where the same bits make noise of another sigma. By chance a window equals one of
@@ -269,7 +268,7 @@ def n_repeats(signs: Sequence[_Floats]) -> int:
     return found if found >= _CHANCE_REPEATS else 0
 
 
-def _windows(signs: Sequence[_Floats]) -> Iterator[NDArray[np.uint64]]:
+def _windows(signs: Sequence[Floats]) -> Iterator[NDArray[np.uint64]]:
     for part in signs:
         words = (part[np.isin(part, (-1, 1))] > 0).astype(np.uint64)
         for width in (1, 2, 4, 8, 16, 32):

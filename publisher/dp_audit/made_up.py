@@ -21,14 +21,13 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data.margins import Margin
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Source
 from dp_bundle.manifest.costs import sound_mu
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import Source
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.dialect import Dialect
@@ -36,8 +35,7 @@ from dp_publish.data.kinds import KINDS, OF_TEXT, ColumnType
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
 
-Floats: TypeAlias = NDArray[np.float64]
-States: TypeAlias = NDArray[np.int64]
+States: TypeAlias = Integers
 Press: TypeAlias = Callable[[pa.Table, Policy], AbstractContextManager[tuple[Path, Cost]]]
 
 N_AT_EDGES = 240  # first rows of a table, and as many last ones, that are the first or the last of their batch
@@ -201,7 +199,7 @@ def raw_cells(prepared: Prepared) -> list[RawCell]:
 
 
 def raw_table(
-    policy: Policy, cells: Sequence[RawCell], states: States, owners: Sequence[object] | NDArray[np.int64] | None = None
+    policy: Policy, cells: Sequence[RawCell], states: States, owners: Sequence[object] | Integers | None = None
 ) -> pa.Table:
     """Return rows in these states, with the entities that own them if the policy has any: by default one each."""
     table = pa.table({cell.name: cell.values.take(pa.array(own)) for cell, own in zip(cells, states.T, strict=True)})

@@ -30,7 +30,8 @@ import pyarrow as pa
 from scipy import special, stats
 
 from dp_audit.judging import Attacked, Check, Guesses, Law, judge_guesses, judge_noise, judge_signs, make_check
-from dp_audit.made_up import Floats, Press, Published, RawCell, States, any_states, publish_made_up, raw_table
+from dp_audit.made_up import Press, Published, RawCell, States, any_states, publish_made_up, raw_table
+from dp_bundle.base.arrays import Floats
 from dp_bundle.data.margins import Margin, middle_scores
 from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise, NoisyMatrix, RoundedGaussian
 from dp_publish.policy.model import Policy

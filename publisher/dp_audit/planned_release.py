@@ -34,7 +34,7 @@ from dp_audit.rows import attack_rows
 from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError
 from dp_bundle.manifest.costs import unit_costs
 from dp_bundle.manifest.guarantee import SLACK, EpsilonDelta, check_rows_guarantee
-from dp_bundle.privacy.normal import gaussian_delta
+from dp_bundle.privacy.noise import gaussian_delta
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.table import Source
@@ -240,7 +240,7 @@ def describe_audit(report: AuditReport) -> str:
     proved = f"{report.mu_lower:.4g} ({report.mu_lower / report.stated_mu:.0%} of it)" if report.stated_mu else "none"
     width = max([14, *(len(check.name) + 1 for check in report.checks)])
     lines = [
-        f"attacked {what}; no data were read, nothing was spent",
+        f"attacked {what}; no row of the table was used, and nothing was spent",
         f"  {'unit':<{width}}{report.unit}",
         f"  {'stated mu':<{width}}{report.stated_mu:.4g}",
         f"  {'lower bound':<{width}}{proved}",

@@ -46,7 +46,6 @@ from dp_audit.judging import (
 )
 from dp_audit.made_up import (
     N_AT_EDGES,
-    Floats,
     Press,
     Published,
     RawCell,
@@ -56,6 +55,7 @@ from dp_audit.made_up import (
     publish_made_up,
     raw_table,
 )
+from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_publish.policy.model import Policy
 

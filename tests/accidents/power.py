@@ -6,6 +6,7 @@ what the system had not written yet, and the copy is mounted in its place: its j
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -86,6 +87,8 @@ def lose_power(folder: Path, count: int, *, seed: int = 1) -> Counter[str]:
                 process.send_signal(signal.SIGKILL)
             _, err = process.communicate()
             assert process.returncode in (0, -signal.SIGKILL), err
+            if elsewhere := re.search(rb"had put it at \S+/(\S+\.tar):", err):
+                out = elsewhere[1].decode()
             if process.returncode == 0:
                 usual[kind] = time.monotonic() - began
             shutil.copyfile(image, folder / "copy")

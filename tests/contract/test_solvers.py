@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
-from dp_learn.glasso.solver_names import AUTO
 from dp_learn.glasso.solving import SOLVERS, graphical_lasso
+from dp_learn.matrices.choices import AUTO
 
 TOL = 1e-9
 EVERY = (*SOLVERS, AUTO)  # of few columns the last has a way of its own

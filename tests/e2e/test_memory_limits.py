@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import policy_with
 
 from dp_bundle.base.machine import format_size
-from dp_learn.pipeline.memory import learning_memory
+from dp_learn.pipeline.driver import describe_work, learning_memory
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import memory
@@ -141,6 +141,16 @@ def test_no_more_is_taken_than_was_said(
         done = run(tmp_path, "dp-publish", *words)
         assert done.code == 0, done.said
         assert needed / 6e6 < done.peak_mb < needed / 1e6, (words, done.peak_mb)
+
+
+def test_many_columns_are_told_before() -> None:
+    """2,000 columns need less than 16 GB, and what they need, and how long a sparse graph takes, is said."""
+    needed = learning_memory(2_000, estimator="graphical-lasso")
+    assert needed < 16e9
+    assert describe_work(needed, 2_000, "graphical-lasso") == [
+        "note: this may need 2.6GB of memory",
+        "note: a sparse graph of 2,000 columns takes about 2 minutes of one core, a dense one more",
+    ]
 
 
 @pytest.mark.slow

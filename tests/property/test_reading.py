@@ -21,11 +21,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_publish.data import cells, dates, frames, row_ranges
 from dp_publish.data.dialect import Dialect
+from dp_publish.data.faults import UnfitError
 from dp_publish.data.table import open_table
-from dp_publish.data.typed import UnfitError, encode
+from dp_publish.data.typed import encode
 from dp_publish.discovery.looks import Look, read_answers, written_as
 
 WORDS = [

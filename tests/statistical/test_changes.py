@@ -6,7 +6,7 @@ from tests.statistical.worlds import gaussian_noise, gaussian_world, names, rand
 
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.glasso.joint_problem import Kind
+from dp_learn.glasso.joint import Kind
 from dp_learn.pipeline.joint import Joint, Order, learn_periods
 
 P, SERIES = 10, 60

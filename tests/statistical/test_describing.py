@@ -69,3 +69,17 @@ def test_without_noise_numbers_are_those_of_the_rows(
     both = describe(path).crosstabs.set_index("level")["share"]
     expected = pd.crosstab(rows["school"], rows["smokes"], normalize=True)["yes"]
     assert both.to_dict() == pytest.approx(expected.to_dict(), abs=2e-3)
+
+
+def test_dates_are_dates(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """The terminal, the table and the page have the mean of dates as a date, and its deviation in days."""
+    days = pd.date_range("2020-01-01", periods=400, freq="D").date
+    policy = policy_with({"day": {"kind": "date", "bounds": [days[0], days[-1]]}}, mu=1e4, **SUMS)
+    path = publish(pd.DataFrame({"day": days}), policy, out=tmp_path / "t.tar", key=key).path
+    printed = command("dp-learn", "describe", path, "--out", "found").stdout
+    found = describe(path).columns.set_index("quantity")["as_date"]
+    assert found["mean"].startswith("2020-07-18 (2020-07-")
+    assert found["standard deviation"] == ""
+    for text in (printed, (tmp_path / "found" / "report.html").read_text(), found.to_csv()):
+        assert found["mean"] in text
+    assert 'day "standard deviation", days\n' in printed

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from tests.statistical.worlds import names, random_graph
 
-from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sample import ErrorLaw, Sample
 from dp_learn.covariance.sources import CovarianceSource
 from dp_learn.covariance.two_rounds import OneRound
 from dp_learn.inference.edges import fit_for_inference

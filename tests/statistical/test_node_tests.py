@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_bundle.manifest.columns import RandomizedResponse
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import RandomizedResponse, Source
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.moments import Rows
 from dp_learn.covariance.sample import Sample

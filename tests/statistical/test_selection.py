@@ -9,8 +9,14 @@ import pytest
 from dp_learn import debias_covariance, graphical_lasso
 from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Split, effective_rows
-from dp_learn.selection.criteria import cross_validate, select_ebic, select_stars, stars_subsample_share
-from dp_learn.selection.path import Selection, alpha_grid
+from dp_learn.selection.criteria import (
+    Selection,
+    alpha_grid,
+    cross_validate,
+    select_ebic,
+    select_stars,
+    stars_subsample_share,
+)
 
 P, N_FOLDS, N_SUBSAMPLES, N_SEEDS = 25, 5, 20, 8
 SIGMA = np.sqrt(3.0)  # of the noise; every column's own standard deviation is 1

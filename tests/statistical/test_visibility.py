@@ -13,8 +13,7 @@ from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.two_rounds import OneRound
-from dp_learn.inference.edges import fit_for_inference, infer_edges
-from dp_learn.inference.evidence import rows_to_see, smallest_visible
+from dp_learn.inference.edges import fit_for_inference, infer_edges, rows_to_see, smallest_visible
 from dp_learn.pipeline.learn import learn_graph
 from dp_publish import publish
 

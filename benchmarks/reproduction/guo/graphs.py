@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.network import place_nodes
 from dp_learn.pipeline.graph import partial_correlations
 from reproduction.figures import BLACK, BLUE, ORANGE, new_figure, save
 from reproduction.guo.cases import CASES, noisy_sample

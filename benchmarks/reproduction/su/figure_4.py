@@ -16,7 +16,7 @@ import pandas as pd
 
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.network import place_nodes
 from reproduction.data_sets import cell_signalling
 from reproduction.figures import BLACK, BLUE, ORANGE, new_figure, save
 from reproduction.pieces import Piece

@@ -28,6 +28,8 @@ _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 
 def escape(text: str) -> str:
     r"""Return the text with every character that is not printable as an escape sequence, ``\n`` or ``\x1b`` say."""
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 

@@ -53,16 +53,6 @@ def bundle_facts(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def describe_copies(bundle: Bundle) -> list[str]:
-    """Return a sentence for a reader who was given copies of earlier downloads, and none otherwise."""
-    if not bundle.copies:
-        return []
-    return [
-        f"{counted(len(bundle.copies), 'data file')} read from copies of earlier downloads, as they were signed; "
-        f"whether the address still has them was not checked: dp-bundle verify {quote_path(bundle.path)} does that"
-    ]
-
-
 def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ()) -> str:
     """Return a description, line by line: signer and guarantee come before anything that the signer wrote.
 

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError, StoreError
-from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.quoting import counted, quote_path
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
 from dp_bundle.describe.sentences import describe_size
@@ -137,6 +137,15 @@ class Bundle:
     def tar_path(self) -> Path | RemotePath:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
         return self.path if self._source.tar else tar_beside(self.path)
+
+    def describe_copies(self) -> list[str]:
+        """Return a sentence for a reader who was given copies of earlier downloads, and none otherwise."""
+        if not self.copies:
+            return []
+        return [
+            f"{counted(len(self.copies), 'data file')} read from copies of earlier downloads, as they were signed; "
+            f"whether the address still has them was not checked: dp-bundle verify {quote_path(self.path)} does that"
+        ]
 
     def local_tar_path(self) -> Path:
         """Return `tar_path`, beside which files can be written.

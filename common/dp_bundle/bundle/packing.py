@@ -26,9 +26,16 @@ from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, errors_of_writing
 from dp_bundle.describe.subject import PARQUET, SIGNATURE, TAR, PublishedFile
-from dp_bundle.files.new_files import HashedFile, new_file, new_folder, require_folder, whole_file, write_whole
+from dp_bundle.files.new_files import (
+    HashedFile,
+    new_file,
+    new_folder,
+    read_regular,
+    require_folder,
+    whole_file,
+    write_whole,
+)
 from dp_bundle.files.opening import open_store
-from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import AnyPath, RemotePath, Store
 from dp_bundle.files.tar import write_archive
 from dp_bundle.manifest.release import Release

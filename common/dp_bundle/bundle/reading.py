@@ -15,7 +15,7 @@ from dp_bundle.base.errors import BundleError, BundleFormatError, DigestMismatch
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.opened import Bundle, digest_part, members_at, part_tasks
-from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
+from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.places import RemotePath, located
@@ -185,7 +185,7 @@ def _verify(
 
     # 5. The statement's subjects are the members of such a release.
     names = [subject.name for subject in statement.subject]
-    if names != [*DESCRIPTORS, *data_names(release, max(1, len(names) - len(DESCRIPTORS)))]:
+    if names != [*DESCRIPTORS, *release.data_names(max(1, len(names) - len(DESCRIPTORS)))]:
         raise BundleFormatError(f"the members of the bundle are not those of a release of kind {release.kind}")
 
     # 6. There are the manifest and these members, no others, in this order: in a tar that `write_archive` makes, byte

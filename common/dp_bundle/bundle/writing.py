@@ -53,7 +53,7 @@ def write_bundle(
     str
         The SHA-256 of the manifest member.
     """
-    data = dict(zip(data_names(release, len(parts)), parts, strict=True))
+    data = dict(zip(release.data_names(len(parts)), parts, strict=True))
     digests = digests if digests is not None else [sha256_of(part) for part in parts]
     described = [
         DataMember(name, part.seek(0, os.SEEK_END), digest)
@@ -69,13 +69,6 @@ def write_bundle(
     documented = [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items()]
     write_archive(file, chain(documented, _closed_behind(data) if close_parts else data.items()))
     return hashlib.sha256(manifest).hexdigest()
-
-
-def data_names(release: Release, n_parts: int) -> list[str]:
-    """Return the names of a release's data members."""
-    if release.kind == "covariance":
-        return release.moment_names
-    return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
 
 def _closed_behind(data: Mapping[str, BinaryIO]) -> Iterator[tuple[str, BinaryIO]]:

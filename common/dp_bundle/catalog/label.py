@@ -90,11 +90,10 @@ def worded_protection(
     discovery : Discovery, optional
         What was found of its columns before.
     """
-    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
     return {
         "who": describe_who(guarantee, kind),
         "from_whom": FROM_WHOM,
-        "guess": guess[:1].upper() + guess[1:],
+        "guess": describe_guess(guarantee, columns),
         "right": chance_of_guess(guarantee, columns),
         "unprotected": describe_unprotected(guarantee, kind, columns, discovery),
     }

@@ -29,9 +29,7 @@ from dp_bundle.describe.sentences import describe_size, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.colours import DIVERGING, Shade
-from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.tables import MINUS, PageTable, TableColumn
+from dp_bundle.page.document import DIVERGING, MINUS, Page, PageTable, Shade, TableColumn, as_json, render_page
 
 ASSETS = Path(__file__).with_name("assets")
 SCALE: tuple[Shade, ...] = DIVERGING[::2]  # of correlations
@@ -263,7 +261,7 @@ def describe_processing(release: Release, label: dict[str, Any], signer: str, ma
     from_whom = [] if label["right"] is None else [f"From whom: {label['from_whom']}"]
     return [
         f"Release {lineage.number} of the dataset {quote_name(release.dataset.name)} was made with random noise on "
-        f"{lineage.created[:10]}, and holds {describe_size(release)}.",
+        f"{lineage.created[:10]}. It holds {describe_size(release)}.",
         of_columns,
         f"Who is protected: {label['who']}",
         *from_whom,

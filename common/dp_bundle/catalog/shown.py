@@ -25,9 +25,8 @@ from dp_bundle.data.margin_summary import NORMAL
 from dp_bundle.data.margins import Floats, response_margins
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.describe.sentences import describe_bounds, describe_scale, raw_meanings
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import NO_VALUE, Column, SourceKindName
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import NO_VALUE, SourceKindName
 from dp_bundle.portals.histograms import MOST_DRAWN, Picture, draw_margins, share_text, spell_number
 
 _LINKED, _PUBLISHED = 50, 200  # raw and published columns, up to which a graph takes seconds

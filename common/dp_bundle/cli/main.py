@@ -25,10 +25,10 @@ from dp_bundle.cli.console import (
     quiet_option,
     reader_options,
     run,
+    step,
     version_option,
 )
 from dp_bundle.cli.keys import keys, trust
-from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.portals.names import FORMS, PORTALS
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
@@ -291,11 +291,11 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_chain, describe_copies
+    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_chain
 
     store = TrustStore()
     with opened(file) as bundle:
-        note(describe_copies(bundle))
+        note(bundle.describe_copies())
         entries = store.keys()
         name = next((entry.name for entry in entries if entry.key == bundle.signer.key), None)
         chain, facts = describe_chain(bundle, store)
@@ -335,13 +335,12 @@ def export(
       dp-bundle export wine.bundle.tar --out wine.csv
       dp-bundle export wine.bundle.tar --combined
     """
-    from dp_bundle.bundle.inspection import describe_copies
     from dp_bundle.describe.sentences import describe_size
     from dp_bundle.portals.staging import describe_worth, export_combined, export_csv
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
-        note([*bundle.notes, *describe_copies(bundle)], quiet=quiet)
+        note([*bundle.notes, *bundle.describe_copies()], quiet=quiet)
         step("writing numbers", quiet=quiet)
         if combined:
             files, found = export_combined(bundle, target)
@@ -383,13 +382,12 @@ def synthesize(
     Example:
       dp-bundle synthesize wine.bundle.tar --rows 10000 --seed 1 --out wine.synthetic.csv
     """
-    from dp_bundle.bundle.inspection import describe_copies
     from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         name = bundle.tar_path.name.removesuffix(".tar").removesuffix(".bundle")
         target = out or Path(f"{name}.synthetic.parquet")
-        note([*bundle.notes, *describe_copies(bundle)], quiet=quiet)
+        note([*bundle.notes, *bundle.describe_copies()], quiet=quiet)
         n_rows = rows or bundle.release.n_rows
         if rows is None and n_rows > _MANY_ROWS:
             raise ParameterError("--rows", f"given, as the release states {n_rows:,} rows")
@@ -441,12 +439,12 @@ def unpack(file: Path | RemotePath, out: Path | RemotePath | None, as_json: bool
 def _convert(
     source: Path | RemotePath, out: Path | RemotePath | None, *, as_json: bool, quiet: bool, to_folder: bool
 ) -> None:
-    from dp_bundle.bundle.inspection import bundle_facts, describe_copies
+    from dp_bundle.bundle.inspection import bundle_facts
     from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 
     with opened(source) as bundle:
         tar, facts = bundle.tar_path, bundle_facts(bundle)
-        note(describe_copies(bundle), quiet=quiet)
+        note(bundle.describe_copies(), quiet=quiet)
         target = out or Path(_folder_name(tar.name) if to_folder else tar.name)
         step("writing the bundle", quiet=quiet)
         if isinstance(target, RemotePath) or to_folder:

@@ -10,9 +10,13 @@ and its variance is k (m - k) / m times that of a count.
 Levels that were replaced at random come out with shares that are linear in the true ones: the interval of what came
 out, brought back, has the sampling and the replacements in it.
 
-An interval of a quantile ends at cells. It leaves out the edges below which significantly less than its share lies, as
-far as that holds of all edges before them, and so at the other end: the first edge beyond the true quantile is left out
-wrongly with a probability of 2.5 % at the most.
+An interval of a quantile leaves out the places below which significantly less than its share lies, as far as that holds
+of all places before them, and so at the other end: the first place beyond the true quantile is left out wrongly with a
+probability of 2.5 % at the most. These places are the edges of cells and, if cells hold many values, places inside of
+them. There, below a share t of a cell's width are t of its rows on average; where each value has a rows, and values are
+anywhere in a cell of s rows, with a variance of a s t (1 - t). So many rows of one value are on either side of the
+quantile, and half of them widen the interval at each end. How many a is shows in the cells: they differ more from their
+neighbours than noise and sampling explain. No cell may stand out among these differences, as one with a heap does.
 
 References
 ----------
@@ -36,6 +40,9 @@ _SURE = 4.5  # standard deviations of the sum of a stretch of cells that hold so
 _BESIDE, _NEXT = 2, 16  # cells of the body and of a tail, whose counts say how fast it falls
 _LENGTHS = 0.5, 12.0  # cells in which the density of a tail falls by e
 _FALL = 3.0  # of its logarithm in all
+_MUCH, _LITTLE = 0.15, 0.02  # of a cell's rows
+_ALONE, _MEDIAN = 3.5, 0.455  # standard deviations of one cell; the median of a squared one
+_PLACES, _FEWEST = 32, 7  # places in a cell; cells with two ends
 _CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a share, and times the neighbours' density, of one value
 
 
@@ -164,37 +171,62 @@ def _whole_bar(low: float, high: float) -> tuple[str, float, float]:
     return f"{low + 0.5:g}" if high - low == 1.0 else f"{low + 0.5:g} to {high - 0.5:g}", low, high
 
 
+def rows_of_one_value(margin: Margin, n_rows: int, variance: float) -> float | None:
+    """Return how many rows may have the same value; None if that is much of a cell, where intervals end at cells.
+
+    It is one standard error above the estimate. Second differences correlate by -2 / 3 and 1 / 6, so that the sum of
+    their squares has 1.95 times the variance that it would have without. The parameters are those of `cell_shares`.
+    """
+    inner = slice(1, margin.n_filled - 1)
+    widths, counts = np.diff(margin.edges), margin.counts[inner].astype(float)
+    rows = n_rows * margin.shares(n_rows, math.sqrt(variance))[inner]
+    if len(counts) < _FEWEST or _whole_values(margin) is not None or not rows.any():
+        return None
+    first, own, last = widths[:-2], widths[1:-1], widths[2:]
+    before = own / first * (own + last) / (first + 2.0 * own + last)  # of a count that lies between its neighbours'
+    after = own / last * (own + first) / (first + 2.0 * own + last)
+
+    away = (counts[1:-1] - before * counts[:-2] - after * counts[2:]) ** 2
+    sampled = rows[1:-1] + before**2 * rows[:-2] + after**2 * rows[2:]
+    explained = np.maximum(sampled + variance * (1.0 + before**2 + after**2), np.finfo(np.float64).tiny)
+    scaled = away / explained
+    stands_out = bool((scaled > _ALONE**2 * max(1.0, float(np.median(scaled)) / _MEDIAN)).any())
+
+    error = math.sqrt(2.0 * 1.95 * float(explained @ explained))
+    found = (float(np.sum(away - explained)) + error) / max(float(sampled.sum()), np.finfo(np.float64).tiny)
+    typical = float(rows @ rows) / float(rows.sum())
+    return None if stands_out or found > _MUCH * typical else max(found, _LITTLE * typical)
+
+
 def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:
     """Return a quantile of the rows with a value."""
-    filled = margin.counts[: margin.n_filled]
-    m = len(filled)
-    n_filled = (
-        n_rows
-        if not margin.has_gaps
-        else max(1.0, float(margin.shares(n_rows, math.sqrt(variance))[:m].sum() * n_rows))
-    )
-    k = np.arange(1, m)
-    below = (np.cumsum(filled)[:-1] - k / m * (float(filled.sum()) - n_filled)) / n_filled
-    clipped = np.clip(below, 0.0, 1.0)
-    away = NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + clipped * (1 - clipped) / n_filled)
-
-    reached, left = np.flatnonzero(below + away >= share), np.flatnonzero(below - away <= share)
-    first, last = (int(reached[0]) if reached.size else m - 1) - 1, (int(left[-1]) if left.size else -1) + 1
-    edges, shares = margin.edges, margin.shares(n_rows, math.sqrt(variance))[:m]
-    if (values := _whole_values(margin)) is not None:
-        cells = first + 1, int(np.searchsorted(np.cumsum(shares) / shares.sum(), share)), last
-        low, value, high = (float(values[min(max(cell, 0), m - 1)]) for cell in cells)
-        return Estimate(name, value, min(low, value), max(high, value))
-    low = float(edges[first]) if first >= 0 else -math.inf
-    high = float(edges[last]) if last < len(edges) else math.inf
-    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
+    counts, m, edges, sigma = margin.counts[: margin.n_filled], margin.n_filled, margin.edges, math.sqrt(variance)
+    shares = margin.shares(n_rows, sigma)[:m]
+    n_filled = max(1.0, float(shares.sum() * n_rows)) if margin.has_gaps else n_rows
     filled_shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
-    ends = cell_ends(edges, None, is_whole=is_whole)
-    heaps = find_heaps(filled_shares, ends, math.sqrt(variance) / n_filled, is_whole=is_whole)
+
+    rows_each = rows_of_one_value(margin, n_rows, variance)
+    places, one = (1, 0.0) if rows_each is None else (_PLACES, rows_each / n_filled)
+    k = np.arange(places, (m - 1) * places + 1) / places  # cells before a place
+    below = np.interp(k, np.arange(m + 1), np.append(0.0, np.cumsum(counts)))
+    below = (below - k / m * (float(counts.sum()) - n_filled)) / n_filled
+    clipped, part, inside = np.clip(below, 0.0, 1.0), k % 1.0, filled_shares[k.astype(int)]
+    spread = clipped * (1 - clipped) / n_filled + part * (1 - part) * np.minimum(one, inside) * inside
+    away = NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + spread) + 0.5 * one
+    reached, left = np.flatnonzero(below + away >= share), np.flatnonzero(below - away <= share)
+    first, last = (int(reached[0]) if reached.size else len(k)) - 1, (int(left[-1]) if left.size else -1) + 1
+
     cell = int(np.searchsorted(np.cumsum(filled_shares), share))
+    if (values := _whole_values(margin)) is not None:
+        low, value, high = (float(values[min(max(each, 0), m - 1)]) for each in (first + 1, cell, last))
+        return Estimate(name, value, min(low, value), max(high, value))
+    ends = np.concatenate([[-math.inf], np.interp(k, np.arange(1, m), edges), [math.inf]])
+    low, high = float(ends[first + 1]), float(ends[last + 1])
+    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
+    heaps = find_heaps(filled_shares, cell_ends(edges, None, is_whole=is_whole), sigma / n_filled, is_whole=is_whole)
     value = heaps[cell] if cell in heaps else _at(margin, shares, share)
     if is_whole:
-        low, value, high = low + 0.5, float(np.rint(value)) + 0.0, high - 0.5
+        low, value, high = float(np.floor(low + 0.5)), float(np.rint(value)) + 0.0, float(np.ceil(high - 0.5))
     return Estimate(name, value, min(low, value), max(high, value))
 
 

@@ -35,9 +35,8 @@ from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import Brief
 from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
 from dp_bundle.data.rows import label_places, text_to_arrow, to_numpy
-from dp_bundle.manifest.columns import Column, RandomizedResponse
+from dp_bundle.manifest.columns import NO_VALUE, Column, RandomizedResponse, Source
 from dp_bundle.manifest.release import MARGINS_NAME, Release
-from dp_bundle.manifest.sources import NO_VALUE, Source
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -32,8 +32,7 @@ from dp_bundle.describe.sentences import (
     describe_sources,
     describe_total,
 )
-from dp_bundle.manifest.base import split_software
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, split_software
 from dp_bundle.manifest.dataset import dataset_details
 from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
@@ -83,7 +82,7 @@ def make_readme(release: Release, n_files: int, *, in_file: bool = True) -> str:
     lines += [f"- Size: {describe_size(release, in_file=True)}, {n_files} Parquet file(s)", ""]
     lines += [
         *_noise(release),
-        *map(_inactive, describe_discovery(release)),
+        *map(_inactive, describe_discovery(release, in_file=True)),
         *map(_inactive, describe_gaps(release, in_file=True)),
         "",
         *_where_the_software_is(release),
@@ -96,7 +95,12 @@ def make_readme(release: Release, n_files: int, *, in_file: bool = True) -> str:
         lines += [_inactive(sentence), ""]
 
     if release.sources:
-        lines += ["## What columns stand for", "", *(f"- {_inactive(each)}" for each in describe_sources(release)), ""]
+        lines += [
+            "## What columns stand for",
+            "",
+            *(f"- {_inactive(each)}" for each in describe_sources(release, in_file=True)),
+            "",
+        ]
     lines += ["## Columns", "", *_table(release)]
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 
 from dp_bundle.base.quoting import and_more, counted, percent_at_most, quote, quote_name, round_up
-from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.manifest.columns import SOURCE_KINDS, Column, Source, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.guarantee import (
     NUMBER_PUBLIC,
@@ -22,8 +22,7 @@ from dp_bundle.manifest.guarantee import (
 )
 from dp_bundle.manifest.matrix_noise import Margins, NoisyMatrix, SecondMoments
 from dp_bundle.manifest.release import MARGINS_NAME, TRANSFORM_NAME, Release
-from dp_bundle.manifest.sources import SOURCE_KINDS, Source
-from dp_bundle.privacy.normal import normal_tail
+from dp_bundle.privacy.noise import normal_tail
 
 SEVERAL_CELLS = (
     "Someone who is counted in several cells is protected less: in k cells at k times the rho, which is sqrt(k) times "
@@ -109,8 +108,8 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
         names.setdefault(how, []).append(column.name if in_file else column.source_name)
     names = {how: list(dict.fromkeys(each)) for how, each in names.items()}
     many = (
-        "where there are many, that links columns with gaps in the same rows, and dilutes true links, and no p-value "
-        "or interval knows of it."
+        "where there are many, that links columns with gaps in the same rows, and dilutes true links"
+        f"{', and no' if in_file else '. No'} p-value or interval knows of it."
     )
     if_any = "" if in_file else ", if any,"  # which READMEs of older bundles do not say
     filled = "their column's center of round 1" if release.columns[0].standards else "the middle of the bounds"
@@ -124,8 +123,8 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
     return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]
 
 
-def describe_discovery(release: Release) -> list[str]:
-    """Return sentences that say what was found of the columns before the release, and by which noise; or none."""
+def describe_discovery(release: Release, *, in_file: bool = False) -> list[str]:
+    """Return sentences on what was found of the columns before the release, and by which noise; or none."""
     found, guarantee = release.discovery, release.guarantee
     if found is None:
         return []
@@ -137,8 +136,8 @@ def describe_discovery(release: Release) -> list[str]:
     ]
     if found.kinds:
         said.append(
-            "A column of a text file holds what most of its cells look like, and in one of numbers or dates any other "
-            f"cell is a gap. So found: {_named([*found.kinds])}."
+            f"A column of a text file holds what most of its cells look like{', and in' if in_file else '. In'} one of "
+            f"numbers or dates any other cell is a gap. So found: {_named([*found.kinds])}."
         )
     if found.levels and found.levels_sigma is not None and found.threshold is not None:
         said.append(
@@ -206,16 +205,25 @@ def _describe_rounds(
     made = "release was" if moments.margins is None else "matrices were"
     clipped = f"{moments.column_clip:.6g} scales of round 1 on either side of their column's center"
     if not in_file:
-        clipped = f"a range about their column's center, which is {moments.column_clip:.6g} times the scale of round 1"
-        clipped += " on either side"
+        clipped = f"a range about their center, of {moments.column_clip:.6g} times round 1's scale on either side"
+    first_row = (
+        "a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
+        f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}"
+    )
+    second_row = (
+        "a row is (B u, c) with u from the centers and scales of round 2 and the symmetric matrix B of "
+        f"{TRANSFORM_NAME}, shortened to a length of {moments.radius:.6g}, and c = {moments.constant:g}"
+    )
+    if not in_file:
+        longest = "; where it is longer than {:.6g}, it is shortened to that"
+        first_row = f"a row is (u, c) with u_j = (x_j - center_j) / scale_j and the constant c = {first.constant:g}"
+        first_row += longest.format(first.radius)
+        second_row = f"a row is (B u, c), with c = {moments.constant:g}{longest.format(moments.radius)}; u has the "
+        second_row += f"centers and scales of round 2, and B is the symmetric matrix of {TRANSFORM_NAME}"
     return [
         f"{what.capitalize()} were clipped to {clipped}. The {made} made in two rounds, which learning combines.",
-        "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
-        f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
-        f"{first.noise.label} noise of {_size_of_noise(first)}.",
-        "Round 2: a row is (B u, c) with u from the centers and scales of round 2 and the symmetric matrix B of "
-        f"{TRANSFORM_NAME}, shortened to a length of {moments.radius:.6g}, and c = {moments.constant:g}; "
-        f"{moments.noise.label} noise of {_size_of_noise(moments)}.",
+        f"Round 1: {first_row}; {first.noise.label} noise of {_size_of_noise(first)}.",
+        f"Round 2: {second_row}; {moments.noise.label} noise of {_size_of_noise(moments)}.",
         f"Rows{',' if ' and ' in what else ' and'} {what} far from the center were shortened, so that variances come "
         "out low; correlations are what this release is for.",
     ]
@@ -245,7 +253,8 @@ def describe_size(release: Release, *, in_file: bool = False) -> str:
         return f"{rows}, {columns}"
     about = "" if release.guarantee.neighbours.n_rows_public else "about (a noisy estimate) "
     if release.margins is not None:
-        return f"a histogram of each column, and how {columns} go together (second moments), over {rows}; no rows"
+        link = ", and" if in_file else ";"
+        return f"a histogram of each column{link} how {columns} go together (second moments), over {rows}; no rows"
     return f"second moments of {columns}, over {about}{rows}; no rows"
 
 
@@ -269,7 +278,8 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
         strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
 
     bounded = "" if release.columns[0].standards else " within the bounds"
-    lines = [f"{_change(guarantee, release.columns)}{bounded} changes the release by at most {', '.join(strengths)}."]
+    change = f"{_change(guarantee, release.columns)}{bounded} changes the release by at most"
+    lines = [f"{change}{'' if in_file else ':'} {', '.join(strengths)}."]
     if guarantee.excepted_delta:
         lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
     if guarantee.epsilon_delta:
@@ -392,10 +402,10 @@ def describe_total(release: Release, *, in_file: bool = False) -> str:
 
 
 _KNOWN = {
-    "cell": "the whole table but one cell, and that this cell holds one of two values",
-    "change": "the whole table but for one person’s part of one cell, and that it was counted there or not",
-    "row": "all rows but one, and that this one is one of two",
-    "entity": "all rows but those of one {}, and that these are one of two sets of rows",
+    "cell": "the whole table but one cell, and two values for it",
+    "change": "the whole table, but not whether one cell counts one person",
+    "row": "all rows but one, and two candidates for it",
+    "entity": "all rows but those of one {}, and two sets for these",
 }
 
 
@@ -426,27 +436,28 @@ def chance_in_all(total: Cumulative) -> float | None:
 
 
 def describe_guess(guarantee: Guarantee, columns: Sequence[Column]) -> str:
-    """Return one sentence that says what somebody could learn of one protected unit, never too little."""
+    """Return what somebody could learn of one protected unit, never too little, in two sentences."""
     known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
     if not guarantee.neighbours.n_rows_public:
-        others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"
-        known = f"all other rows, and that {others} may be there or not"
+        known = "all other rows, and that one more may be there or not"
+        if guarantee.unit == "entity":
+            known = f"all rows but those that one “{guarantee.entity}” has or has not"
     chance = chance_of_guess(guarantee, columns)
-    return f"In words: somebody {_guesses(known, chance)} after seeing this release, in place of 50 %."
+    return f"{_guesses(known, chance)} after seeing this release, in place of 50 %."
 
 
 def describe_guess_in_all(total: Cumulative) -> str:
-    """Return one sentence that says what somebody could learn from all releases of the dataset so far, together."""
+    """Return what somebody could learn from all releases of the dataset so far, together, in two sentences."""
     chance, (unit, _, entity) = chance_in_all(total), total.unit.partition(":")
     if chance is None:
         return "Somebody who has all of these releases may guess right every time."
     seen = "its one release so far" if total.releases == 1 else f"all {counted(total.releases, 'release')} so far"
-    return f"Somebody {_guesses(_KNOWN[unit].format(f'“{entity}”'), chance)} after seeing {seen}, in place of 50 %."
+    return f"{_guesses(_KNOWN[unit].format(f'“{entity}”'), chance)} after seeing {seen}, in place of 50 %."
 
 
 def _guesses(known: str, chance: float) -> str:
     often = percent_at_most(chance)
-    return f"who knows {known}, each as likely as the other, guesses right in at most {often} of cases"
+    return f"Somebody knows {known}, each as likely as the other. She guesses right in at most {often} of cases"
 
 
 def of_hundred(chance: float) -> int:
@@ -470,11 +481,12 @@ def _implied(mu: float | None, rho: float) -> float:
 _START = datetime.datetime(1970, 1, 1)  # as published: without a zone
 
 
-def describe_sources(release: Release) -> list[str]:
+def describe_sources(release: Release, *, in_file: bool = False) -> list[str]:
     """Return a sentence for every column of the raw table that was no number, on what is published for it."""
     by_name = {column.name: column for column in release.columns}
     return [
-        f"{quote_name(source.name)} is {_what(source)}{_range(source, by_name[source.columns[0]])}{_beside(source)}."
+        f"{quote_name(source.name)} is {_what(source)}{_range(source, by_name[source.columns[0]])}"
+        f"{_beside(source, in_file=in_file)}."
         for source in release.sources
     ]
 
@@ -549,9 +561,11 @@ def _range(source: Source, column: Column) -> str:
     return f", from {spell(low)} to {spell(high)}"
 
 
-def _beside(source: Source) -> str:
+def _beside(source: Source, *, in_file: bool) -> str:
     if not source.has_gap_column:
         return ""
+    if not in_file:
+        return f". The column {quote_name(source.columns[1])} is 1 where there was no value, and else 0"
     return f", with a column beside it, {quote_name(source.columns[1])}, that is 1 where there was no value, and else 0"
 
 

@@ -27,7 +27,7 @@ from urllib.parse import quote as quote_address
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dp_bundle.base.quoting import quote, require_one_line
-from dp_bundle.manifest.base import Model, Name, Text
+from dp_bundle.manifest.columns import Model, Name, Text
 
 THEMES = {
     "AGRI": "Agriculture, fisheries, forestry and food",

@@ -41,7 +41,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dp_bundle.manifest.base import Finite, Model, Name, Positive
+from dp_bundle.manifest.columns import Finite, Model, Name, Positive
 from dp_bundle.manifest.costs import steps_of_exception
 from dp_bundle.manifest.guarantee import (
     CURVE_SLACK,
@@ -51,8 +51,7 @@ from dp_bundle.manifest.guarantee import (
     check_pure_epsilon,
     check_unit,
 )
-from dp_bundle.privacy.neighbours import Neighbours
-from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
+from dp_bundle.privacy.noise import Neighbours, discrete_laplace_variance, rounded_gaussian_variance
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,16 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_v
 
 from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.base.quoting import escape, quote_name
-from dp_bundle.manifest.base import (
+from dp_bundle.manifest.columns import (
     FORMAT_VERSION,
+    Column,
     Digest,
     Model,
     Name,
+    Source,
+    check_sources,
+    source_names,
 )
-from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.guarantee import (
@@ -50,7 +53,6 @@ from dp_bundle.manifest.guarantee import (
     check_rows_guarantee,
 )
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
-from dp_bundle.manifest.sources import Source, check_sources
 
 MAX_COLUMNS = 20_000
 _MOST_ROWS = 2**53  # float64 counts them exactly
@@ -235,6 +237,12 @@ class Release(Model):
             return labels
         n_columns = len(self.columns)
         return [*(f"rotated {number}" for number in range(1, n_columns + 1)), *labels[n_columns:]]
+
+    def data_names(self, n_parts: int) -> list[str]:
+        """Return the names of the data members."""
+        if self.kind == "covariance":
+            return self.moment_names
+        return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
     @property
     def moment_names(self) -> list[str]:

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
-from dp_bundle.privacy.normal import gaussian_delta, normal_tail
+from dp_bundle.privacy.noise import gaussian_delta, normal_tail
 
 _TAIL = 9.5  # standard deviations, beyond which nothing is counted
 _SMOOTH = 1.5  # s^2, in squared steps

@@ -20,8 +20,7 @@ discrete Gaussian for differential privacy, arXiv 2004.00010, for rho = D^2 / (2
 import functools
 import math
 
-from dp_bundle.privacy.noise import MIN_SIGMA
-from dp_bundle.privacy.normal import normal_quantile, scaled_tail
+from dp_bundle.privacy.noise import MIN_SIGMA, normal_quantile, scaled_tail
 
 _SERIES_FROM = 50.0  # steps: the fourth power of e is below 1e-19 from there on
 _SERIES = (1.0, 1.0, 2.1, 5.45)  # for D = 1, where the factor is largest

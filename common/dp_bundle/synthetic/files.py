@@ -28,10 +28,9 @@ from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.learned import Spread, require_reader
 from dp_bundle.data.margins import Floats, Margin, shares_of
 from dp_bundle.files.new_files import require_folder, whole_file
-from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.manifest.columns import NO_VALUE, Column, Source, source_names
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_bundle.synthetic.columns import (
     Drawn,
     Histogram,

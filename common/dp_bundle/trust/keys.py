@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import KeyStoreError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.new_files import locked, write_whole
-from dp_bundle.files.ownership import home_folder, read_own
+from dp_bundle.files.new_files import home_folder, locked, read_own, write_whole
 from dp_bundle.trust.signing import (
     MOST_OF_A_KEY,
     PublicKey,

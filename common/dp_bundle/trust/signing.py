@@ -35,8 +35,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dp_bundle.base.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
-from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.ownership import read_own, read_regular
+from dp_bundle.files.new_files import read_own, read_regular, write_whole
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MOST_OF_A_KEY = 10_000  # bytes of its file

@@ -24,8 +24,7 @@ from dp_bundle.base.errors import (
     UntrustedKeyError,
 )
 from dp_bundle.base.quoting import and_more, quote_name, quote_path
-from dp_bundle.files.new_files import locked, write_whole
-from dp_bundle.files.ownership import home_folder, read_own
+from dp_bundle.files.new_files import home_folder, locked, read_own, write_whole
 from dp_bundle.trust.judging import (
     Memory,
     Remembered,

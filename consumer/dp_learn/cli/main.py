@@ -29,6 +29,7 @@ from dp_bundle.cli.console import (
     With,
     Without,
     already,
+    announce_compiling,
     answer,
     engine_options,
     json_option,
@@ -36,15 +37,13 @@ from dp_bundle.cli.console import (
     option,
     quiet_option,
     run,
+    step,
     tell,
     version_option,
 )
-from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
-from dp_learn.glasso.solver_names import SOLVER_NAMES
-from dp_learn.matrices.repair_methods import RepairMethod
-from dp_learn.selection.rules import Rule, Weights
+from dp_learn.matrices.choices import SOLVER_NAMES, RepairMethod, Rule, Weights
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle
@@ -141,11 +140,9 @@ class Common:
             The estimate may need more memory than it may have.
         """
         from dp_bundle import open_bundles
-        from dp_bundle.base.machine import describe_need
-        from dp_bundle.bundle.inspection import describe_copies
         from dp_bundle.engines.engine import Dask
         from dp_bundle.manifest.release import shape_of
-        from dp_learn.pipeline.memory import require_learnable
+        from dp_learn.pipeline.driver import describe_work, require_learnable
 
         stack.callback(step, "")  # however the work ends
         workers = stack.enter_context(Dask(self.scheduler)) if self.engine == "dask" else None
@@ -157,8 +154,9 @@ class Common:
         opened = open_bundles(files, allow_older=self.allow_older, engine=workers, require_shape=require)
         bundles = [stack.enter_context(bundle) for bundle in opened]
         needed = max(require(shape_of(bundle.release)) for bundle in bundles)
-        notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
-        for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
+        notes = [note for bundle in bundles for note in (*bundle.notes, *bundle.describe_copies())]
+        work = describe_work(needed, shape_of(bundles[0].release).n_columns, estimator)
+        for note in (*(f"note: {note}" for note in notes), *work):
             tell(note, quiet=self.quiet)
         self.show("starting")
         return bundles, needed
@@ -172,7 +170,7 @@ class Common:
     ) -> None:
         """Write the files of a result, with its page if there is to be one, answer, and warn of what bundles show."""
         from dp_learn.output.folder import write_results
-        from dp_learn.output.methods import describe_methods
+        from dp_learn.output.messages import describe_methods
 
         texts = {"methods.txt": describe_methods(found).text}
         if make_page is not None:
@@ -372,7 +370,7 @@ def cli(
         bundles, needed = common.open_all(stack, files, estimator)
         from dp_bundle.engines.engine import Processes
         from dp_learn.output.views import learn_graph  # its libraries import slower than a refusal
-        from dp_learn.pipeline.memory import require_compilable
+        from dp_learn.pipeline.driver import require_compilable
 
         show, max_memory = common.show, common.max_memory
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), common.quiet))

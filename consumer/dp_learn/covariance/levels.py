@@ -32,8 +32,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import listed, quote_name
-from dp_bundle.manifest.columns import Column, RandomizedResponse
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Column, RandomizedResponse, Source
 from dp_learn.covariance.collinear import clear_columns, find_determined
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.moments import Change

@@ -40,9 +40,9 @@ from dp_learn.covariance.estimate import (
 )
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
-from dp_learn.covariance.skewness import least_skewness, limits_of
+from dp_learn.covariance.standard_errors import least_skewness, limits_of
 from dp_learn.covariance.two_rounds import OneRound, RoundMatrices, TwoRounds, combine_rounds, debias_one_round
-from dp_learn.matrices.labels import align_numbers
+from dp_learn.matrices.checks import align_numbers
 from dp_learn.matrices.linalg import FloatArray, sandwich
 
 Told = Collection[str] | None

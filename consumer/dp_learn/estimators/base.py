@@ -26,11 +26,10 @@ from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_source, table_rows
 from dp_learn.covariance.standard_errors import universal_penalty
-from dp_learn.matrices.checks import check_alpha
-from dp_learn.matrices.labels import align_numbers, align_rows, column_labels
+from dp_learn.matrices.checks import align_numbers, align_rows, check_alpha, column_labels
+from dp_learn.matrices.choices import RepairMethod
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
-from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.driver import Given, opened
 from dp_learn.pipeline.graph import GraphEstimate
 

@@ -19,8 +19,7 @@ from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterE
 from dp_bundle.base.kernels import njit
 from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance, universal_alpha
 from dp_learn.glasso.solvers._column_kernels import activate_violators, lasso_on_active, settle
-from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
-from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights, column_labels
 from dp_learn.matrices.linalg import Array, FloatArray, is_positive_definite, smallest_eigenvalue
 
 ROUNDING = 1e-10  # a negative eigenvalue of this size, relative to the largest variance, is what a repair leaves

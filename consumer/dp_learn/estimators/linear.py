@@ -32,8 +32,7 @@ from dp_learn.estimators.base import (
     universal_alpha,
 )
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.matrices.checks import check_alpha, check_covariance
-from dp_learn.matrices.labels import align_rows
+from dp_learn.matrices.checks import align_rows, check_alpha, check_covariance
 from dp_learn.matrices.linalg import FloatArray, eigendecomposition, is_positive_definite, smallest_eigenvalue
 
 _DOUBT = 8.0  # standard errors

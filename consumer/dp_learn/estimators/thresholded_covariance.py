@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance
-from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
-from dp_learn.matrices.labels import align_numbers, column_labels
+from dp_learn.matrices.checks import align_numbers, check_alpha, check_covariance, check_weights, column_labels
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
 

@@ -17,6 +17,12 @@ References
 ----------
 Yuan & Lin (2006), Model selection and estimation in regression with grouped variables, JRSS B 68(1), for the norm.
 Banerjee, El Ghaoui and d'Aspremont (2008), eq. 4, for the dual.
+
+Units in which a group penalty does not depend on how the columns of a node were chosen.
+
+A category of m levels may leave any one of them out. The columns with another level left out are an invertible linear
+map of these, ``x_g -> A_g x_g``, which changes the norm of a block. Divided by a root of its own covariance, a node is
+the same up to a rotation whatever A_g was, and rotations change no Frobenius norm.
 """
 
 from __future__ import annotations
@@ -34,9 +40,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import Brief
-from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
-from dp_learn.matrices.labels import align, column_labels
-from dp_learn.matrices.linalg import Anderson, FloatArray, inverse_step, logdet
+from dp_learn.matrices.checks import (
+    align,
+    check_alpha,
+    check_covariance,
+    check_free_diagonal,
+    check_weights,
+    column_labels,
+)
+from dp_learn.matrices.linalg import FEW, Anderson, FloatArray, inverse_step, logdet
 
 IndexArray = NDArray[np.intp]
 
@@ -522,3 +534,71 @@ def make_group_problem(
     s.ravel()[:: len(s) + 1] += diagonal
     np.fill_diagonal(penalty, 0.0)
     return GroupProblem(s, penalty, alpha, np.concatenate(([0], np.cumsum(sizes)[:-1])), diagonal, order)
+
+
+def split_components(linked: npt.NDArray[np.bool_]) -> list[IndexArray]:
+    """Return the nodes of each connected component of a graph, given which two are linked, shape (G, G)."""
+    if len(linked) <= FEW:  # whose users do without scipy
+        linked = linked | np.eye(len(linked), dtype=bool)
+        while not np.array_equal(further := linked @ linked, linked):  # twice as far every time
+            linked = further
+        label = np.unique(linked.argmax(axis=1), return_inverse=True)[1]
+    else:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        label = connected_components(csr_array(linked.astype(np.int8)), directed=False)[1].astype(np.intp)
+    order = np.argsort(label, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(label))[:-1])
+
+
+SMALLEST = 1e-12  # eigenvalue of a node's own block, relative to its largest
+
+
+def whiten_nodes(covariance: ArrayLike, groups: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance in which every node's own block is the identity, and the matrix that leads to it.
+
+    With ``R`` block diagonal and ``R_g = S_gg^-1/2``, the covariance becomes ``R S R``. A precision matrix ``Theta``
+    found there is ``R Theta R`` in the units of `covariance`, with zeros in the same blocks. For a node of one column
+    this is the division by its standard deviation.
+
+    Parameters
+    ----------
+    covariance : array, shape (p, p)
+        Symmetric; only its nodes' own blocks need be positive definite.
+    groups : sequence of length p
+        The node of each column, by name or number.
+
+    Returns
+    -------
+    whitened : ndarray, shape (p, p)
+        Without unit.
+    root : ndarray, shape (p, p)
+        R, in one over the units of the columns.
+
+    Raises
+    ------
+    ParameterError
+        Where a node's own block is not positive definite, as where noise exceeds what varies within a category.
+    """
+    s = check_covariance(covariance)
+    nodes = make_groups(groups, len(s))
+    root = np.zeros_like(s)
+    for node, name in enumerate(nodes.names):
+        place = np.ix_(nodes.columns(node), nodes.columns(node))
+        values, vectors = np.linalg.eigh(s[place])
+        if not values[0] > SMALLEST * values[-1]:  # by its units, as of millions beside their gaps, or by what it is
+            unit = np.sqrt(np.maximum(np.diagonal(s[place]), np.finfo(float).tiny))
+            alike = s[place] / np.outer(unit, unit)
+            if not np.linalg.eigvalsh(alike)[0] > SMALLEST * len(unit):
+                allowed = f"a positive definite block for node {name!r}: leave it out, or merge rare levels"
+                raise ParameterError("covariance", allowed, f"an eigenvalue of {values[0]:.3g}")
+            vectors, roots, _ = np.linalg.svd(unit[:, None] * np.linalg.cholesky(alike))  # whose small values are exact
+            values = roots**2
+        root[place] = (vectors / np.sqrt(values)) @ vectors.T
+
+    whitened = root @ s @ root
+    whitened = (whitened + whitened.T) / 2.0
+    own = np.equal.outer(nodes.labels, nodes.labels)
+    whitened[own] = np.eye(len(s))[own]
+    return whitened, root

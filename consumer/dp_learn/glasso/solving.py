@@ -12,28 +12,55 @@ Every column solves ``min_b 1/2 b'W_11 b - b's_12 + sum_i L_i |b_i|`` on its act
 ``w_12 = W_11 b``: the dual matrix W stays in its box and its determinant only grows. At the end
 ``theta_22 = 1 / (w_22 - w_12'b)`` and ``theta_12 = -b theta_22``. Unlike the printed algorithm it starts from any
 positive definite matrix of the box, which is what an indefinite covariance needs, and it stops on the duality gap.
+
+Exact screening into connected components, each solved apart.
+
+References
+----------
+Witten, Friedman & Simon (2011), New insights and faster computations for the graphical lasso, JCGS 20(4). Mazumder &
+Hastie (2012), Exact covariance thresholding into connected components, JMLR 13. Their theorems hold for indefinite S as
+well, and for blocks: zeros between components are dual feasible.
+
+The fit of a precision matrix on a given graph, without any penalty wherever that exists.
+
+It is what judges a graph (EBIC), what is reported of it, and what its tests start from: the penalty that finds the
+edges also shrinks them, often to a third.
+
+References
+----------
+Dempster (1972), Covariance selection, Biometrics 28(1). Zhou, Rutimann, Xu & Buhlmann (2011), High-dimensional
+covariance estimation based on Gaussian graphical models, JMLR 12, section 2.2.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import judge_box, smallest_group_alpha, smallest_solvable_alpha
-from dp_learn.glasso.problem import GroupProblem, IndexArray, Problem, Solution, Status, make_groups, make_problem
-from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
-from dp_learn.glasso.solvers.admm import solve_admm, solve_at_once
-from dp_learn.glasso.solvers.answers import Answer, Solver, Start
-from dp_learn.glasso.solvers.components import solve_by_components
-from dp_learn.matrices.labels import align, column_labels
-from dp_learn.matrices.linalg import FEW, FloatArray, few_threads, is_positive_definite
+from dp_learn.glasso.problem import (
+    GroupProblem,
+    IndexArray,
+    Problem,
+    Solution,
+    Status,
+    make_groups,
+    make_problem,
+    split_components,
+)
+from dp_learn.glasso.solvers.admm import Answer, Solver, Start, solve_admm, solve_at_once
+from dp_learn.matrices.checks import align, check_covariance, check_free_diagonal, column_labels
+from dp_learn.matrices.choices import AUTO, SOLVER_NAMES
+from dp_learn.matrices.linalg import FEW, FloatArray, few_threads, is_positive_definite, smallest_eigenvalue
 
 if TYPE_CHECKING:
     from dp_learn.glasso.solvers._column_kernels import Coefficients
@@ -349,3 +376,193 @@ def _ended(form: Problem, start: Start, best: Answer | None, n_iter: int, status
 
 
 SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm), strict=True))
+
+
+PACK = 100  # nodes
+_SEVERITY = list(Status)  # the worst component names the status of the whole
+
+
+def _packed(components: list[IndexArray]) -> Iterator[IndexArray]:
+    """Yield the nodes of large components, and of several small ones together, as every step has a price."""
+    pack: list[IndexArray] = []
+    for nodes in components:
+        if nodes.size > PACK:
+            yield nodes
+            continue
+        if sum(map(len, pack)) + nodes.size > PACK:
+            yield np.concatenate(pack)
+            pack = []
+        pack.append(nodes)
+    if pack:
+        yield np.concatenate(pack)
+
+
+def solve_by_components(
+    problem: Problem,
+    method: Callable[..., Answer | None],
+    name: str,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
+) -> Solution | None:
+    """Solve a checked problem with settings that are checked; None where a component has no solution.
+
+    The method takes a problem and a `Start` or None, and by name a duality gap and the most iterations. The name is
+    that of the solver, where answers name none.
+    """
+    if not (problem.variances > 0.0).all():
+        return None
+    components = split_components(problem.linked)
+    parts = list(_packed(components))
+    precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
+    objective, gap, n_iter, status, used = 0.0, 0.0, 0, Status.OPTIMAL, set[str]()
+
+    place: Any
+    for nodes in parts:
+        part, place = problem, (slice(None), slice(None))
+        if len(parts) > 1:  # copies of a large one take long
+            part, index = problem.restrict(nodes)
+            place = np.ix_(index, index)
+        first = None if start is None else Start(start.covariance[place], start.precision[place])
+        answer = method(part, first, gap=tol * len(part.covariance), max_iter=max_iter)
+        if answer is None:
+            return None
+        precision[place], w[place] = answer.theta, answer.w
+        objective, gap, n_iter = objective + answer.objective, gap + answer.duality_gap, max(n_iter, answer.n_iter)
+        status = max(status, answer.status, key=_SEVERITY.index)
+        used.update(answer.solvers)
+
+    if gap <= tol * problem.n_features:
+        status = Status.OPTIMAL
+    name = ", ".join(each for each in SOLVER_NAMES if each in used) or name
+    return Solution(precision, w, objective, gap, n_iter, status, problem.alpha, name, len(components))
+
+
+_MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
+_LEAST_SHARE = 0.01
+_SHARE_RTOL = 1e-2  # a fifth of the margin
+_DESCENTS, _MOST, _LITTLE = 30, 0.9, 0.02  # steps; shares of an eigenvalue taken at once, and not worth another step
+_ROUGH, _ROUGH_ITER = 1e-3, 100
+_LEAST_RAISE = 1e-8  # of a variance
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFit:
+    """A fit on a graph.
+
+    Attributes
+    ----------
+    precision : ndarray of shape (n_features, n_features)
+        Zero where the graph has no edge.
+    share : float
+        Which share of the penalty was kept: 0 unless the matrix is so indefinite on the graph that it has no
+        unpenalised fit.
+    """
+
+    precision: FloatArray
+    share: float
+
+
+def fit_on_graph(
+    matrix: FloatArray,
+    edges: npt.NDArray[np.bool_],
+    penalty: FloatArray,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    start: Solution | None = None,
+) -> GraphFit | None:
+    """Return the fit on a graph with the smallest share of a penalty that has one; None if not even all of it has.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_features, n_features)
+        The debiased matrix, possibly indefinite.
+    edges : ndarray of bool, shape (n_features, n_features)
+        The graph; its diagonal does not matter.
+    penalty : ndarray of shape (n_features, n_features)
+        The whole penalty of every entry, diagonal included.
+    solver, tol, max_iter, start
+        As in `graphical_lasso`.
+    """
+    share, definite = 0.0, is_positive_definite(matrix)
+    known = start if definite else find_start(matrix, _restrict(0.0, edges), solver=solver, start=start)
+
+    while share < 1.0:
+        solution = None
+        if share > 0.0 or definite or known is not None:
+            solution = solve_on_graph(
+                matrix,
+                edges,
+                share * penalty if share > 0.0 else 0.0,
+                solver=solver,
+                tol=tol,
+                max_iter=max_iter,
+                start=known or start,
+            )
+
+        if solution is not None and solution.converged:
+            return GraphFit(solution.precision, share)
+
+        smallest = 0.0
+        if solution is None:
+            smallest = smallest_solvable_alpha(matrix, weights=_restrict(penalty, edges), rtol=_SHARE_RTOL)
+        share = max(_MARGIN * smallest, 2.0 * share, _LEAST_SHARE)
+    return None
+
+
+def solve_on_graph(
+    matrix: FloatArray,
+    edges: npt.NDArray[np.bool_],
+    penalty: FloatArray | float = 0.0,
+    *,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    start: Solution | None = None,
+    n_nodes: int | None = None,
+) -> Solution | None:
+    """Return the fit on a graph, its entries penalised or not; None if there is none.
+
+    See `solve` for `n_nodes`.
+    """
+    restricted, s = _restrict(penalty, edges), check_covariance(matrix, copy=False)
+    check_free_diagonal(s, restricted)
+    problem = Problem(s, restricted, 1.0)
+    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, n_nodes=n_nodes)
+
+
+def find_start(
+    matrix: FloatArray, penalty: FloatArray, *, solver: str = "auto", start: Solution | None = None
+) -> Solution | None:
+    """Return a start for an indefinite matrix and a penalty that leaves its diagonal free; None if none was found.
+
+    With its variances raised enough the matrix has a fit, whose own covariance is further from singular than the matrix
+    itself was. Lowering the variances by most of its smallest eigenvalue gives the start of the next fit. This ends at
+    variances that are raised no more, or where nothing is gained because the matrix has no fit.
+    """
+    variances = np.diagonal(matrix)
+    unit = np.outer(np.sqrt(variances), np.sqrt(variances))
+    raised = max(-2.0 * smallest_eigenvalue(matrix / unit), _LEAST_RAISE)
+    found = start
+    for _ in range(_DESCENTS):
+        problem = make_problem(matrix + np.diag(raised * variances), 1.0, weights=penalty, penalize_diagonal=False)
+        found = solve(problem, solver=solver, tol=_ROUGH, max_iter=_ROUGH_ITER, start=found)
+        if found is None or not found.converged:
+            return None
+
+        gained = _MOST * smallest_eigenvalue(found.covariance / unit)
+        found = replace(found, covariance=found.covariance - np.diag(min(gained, raised) * variances))
+        if gained >= raised:
+            return found
+        if gained < _LITTLE * raised:
+            return None
+        raised -= gained
+    return None
+
+
+def _restrict(penalty: FloatArray | float, edges: npt.NDArray[np.bool_]) -> FloatArray:
+    """Return the penalty with every entry forbidden that is neither an edge nor on the diagonal."""
+    return np.where(edges | np.eye(len(edges), dtype=bool), penalty, np.inf)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
+from dp_learn.matrices.choices import RepairMethod
 from dp_learn.matrices.linalg import (
     MOST_BALANCING,
     FloatArray,
@@ -26,7 +27,6 @@ from dp_learn.matrices.linalg import (
     smallest_eigenpair,
     smallest_eigenvalue,
 )
-from dp_learn.matrices.repair_methods import RepairMethod
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two evaluations of the bounds

@@ -13,7 +13,7 @@ Wilson (1927), Probable inference, the law of succession, and statistical infere
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -23,22 +23,22 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import guard_cell, name_columns, quote_name
-from dp_bundle.data.margin_summary import share_interval
-from dp_bundle.manifest.columns import source_names
+from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
+from dp_bundle.data.margins import Margin
+from dp_bundle.manifest.columns import NO_VALUE, SOURCE_KINDS, SourceKindName, source_names
 from dp_bundle.manifest.release import Release, shape_of
-from dp_bundle.manifest.sources import NO_VALUE, SOURCE_KINDS
 from dp_bundle.page.document import fill_template
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.portals.histograms import spell_number
+from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_learn.covariance.standard_errors import clear_variances
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.folder import Result, Summary, margin_tables
-from dp_learn.output.messages import HARDLY, describe_bundle, describe_files
-from dp_learn.output.methods import TEXTS
+from dp_learn.output.messages import HARDLY, TEXTS, describe_bundle, describe_files
 from dp_learn.output.summary import clipped_shares, describe_origin, read_histograms
-from dp_learn.pipeline.memory import require_learnable
+from dp_learn.pipeline.driver import require_learnable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +78,8 @@ class Description(Result):
         in `crosstabs.csv`: of rows that have both levels
     ci_low, ci_high
         the 95 % interval, of noise and sampling
+    as_date : text
+        with dates or times alone: estimate and interval as a calendar has them
     """
 
     bundles: Sequence[Bundle]
@@ -110,7 +112,8 @@ def describe_columns(bundle: Bundle) -> Description:
     with few_threads(len(release.columns)):
         sample = Sample([bundle_source(bundle, told=())])
         means, deviations, shares = _find_moments(sample, release)
-        rows = _of_histograms(margin_tables(read_histograms([bundle], sample), release))
+        histograms = read_histograms([bundle], sample)
+        rows = _of_histograms(margin_tables(histograms, release))
 
     levels, known = _levels(release), {(row[0], row[2]) for row in rows if row[1] != NO_VALUE}
     unknown = [column.name for column in release.columns if column.transform is not None]
@@ -125,23 +128,39 @@ def describe_columns(bundle: Bundle) -> Description:
             rows.append((name, "", "standard deviation", *deviations[place]))
     order = [*source_names(release.columns)]
     rows.sort(key=lambda row: order.index(row[0]))
-
     pairs = [pair for pair in combinations(levels, 2) if levels[pair[0]][0] != levels[pair[1]][0]]
     together = [(*levels[j], *levels[k], *shares[places[j], places[k]]) for j, k in pairs]
     import pandas as pd  # which learning a graph has no use for
+
+    crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
+    about = {"quantities": {row[2] for row in rows}, "untold": unknown, "n_together": len(crosstabs)}
+    about |= {"moments": release.second_moments, "name_columns": name_columns}
+    about["heaped"] = [each.name for each in histograms if (each.name, "median") in known and _is_heaped(each, release)]
+    about["ordered"] = [source.name for source in release.sources if source.kind == "ordered"]
+    notes = fill_template(TEXTS, "unknown.txt", about).splitlines()
+    summary = {**describe_origin([bundle], sample.pooled), "notes": notes, "contradictions": []}
+    return Description([bundle], summary, _tabulate(rows, release), crosstabs)
+
+
+def _is_heaped(margin: Margin, release: Release) -> bool:
+    """Return True if intervals of quantiles end at cells."""
+    return rows_of_one_value(margin, release.n_rows, release.margin_variance) is None
+
+
+def _tabulate(rows: Sequence[Row], release: Release) -> pd.DataFrame:
+    """Return what each column holds, with units, and dates and times as a calendar has them."""
+    import pandas as pd
 
     columns = pd.DataFrame(rows, columns=["column", "level", "quantity", "estimate", *_ENDS])
     units = {column.source_name: column.unit for column in release.columns if column.unit}
     counted = [source for source in release.sources if source.kind != "number" and not source.levels]
     plain = {source.name: SOURCE_KINDS[source.kind].meaning for source in counted}
     columns.attrs["units"] = plain | units
-    crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
-    about = {"quantities": set(columns["quantity"]), "untold": unknown, "n_together": len(crosstabs)}
-    about |= {"moments": release.second_moments, "name_columns": name_columns}
-    about["ordered"] = [source.name for source in release.sources if source.kind == "ordered"]
-    notes = fill_template(TEXTS, "unknown.txt", about).splitlines()
-    summary = {**describe_origin([bundle], sample.pooled), "notes": notes, "contradictions": []}
-    return Description([bundle], summary, columns, crosstabs)
+
+    kinds = {source.name: source.kind for source in counted if source.kind in {"date", "time"}}
+    if kinds:
+        columns["as_date"] = [_spell(row, kinds) for row in rows]
+    return columns
 
 
 def _levels(release: Release) -> dict[str, tuple[str, str]]:
@@ -191,6 +210,15 @@ def _of_histograms(tables: Any) -> list[Row]:
     cells, quantiles = (zip(*tables.get(name, {}).values(), strict=True) for name in ("margins.csv", "quantiles.csv"))
     shares = [(name, level, "share", *found[-3:]) for name, level, *found in cells if level]
     return shares + [(name, "", quantity, *found) for name, quantity, *found in quantiles if quantity != NO_VALUE]
+
+
+def _spell(row: Row, kinds: Mapping[str, SourceKindName]) -> str:
+    """Return a mean or a quantile of dates or times as a calendar has it, with its interval; else nothing."""
+    name, _, quantity, *found = row
+    if name not in kinds or quantity in {"share", "standard deviation"}:
+        return ""
+    value, low, high = (spell_number(each, kinds[name]) for each in found)
+    return f"{value} ({low} to {high})" if np.isfinite(found[0]) and not np.isnan(found[1]) else value
 
 
 def describe_description(result: Description, folder: Path) -> str:

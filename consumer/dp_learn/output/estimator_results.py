@@ -23,9 +23,14 @@ from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSe
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
 from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, DebiasedRidgeRegression
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
-from dp_learn.glasso.graph_fit import fit_on_graph
-from dp_learn.inference.edges import infer_coefficients, infer_discriminant, infer_r_squared, tabulate_unpenalised
-from dp_learn.inference.evidence import score_pairs
+from dp_learn.glasso.solving import fit_on_graph
+from dp_learn.inference.edges import (
+    infer_coefficients,
+    infer_discriminant,
+    infer_r_squared,
+    score_pairs,
+    tabulate_unpenalised,
+)
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.folder import Columns, Summary
 from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.quoting import counted, quote_name
-from dp_learn.glasso.joint_problem import Kind
+from dp_learn.glasso.joint import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray

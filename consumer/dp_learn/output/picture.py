@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle.base.quoting import and_more, counted, quote_name
-from dp_bundle.page.colours import COMMUNITIES, shade
+from dp_bundle.page.document import COMMUNITIES, shade
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.layout import ASPECT
-from dp_learn.output.network import MOST_UNLINKED, Network, count_by_strength
+from dp_learn.output.network import ASPECT, MOST_UNLINKED, Network, count_by_strength
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,9 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import clear_variances, rows_without_noise
 from dp_learn.matrices.linalg import few_threads
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.network import place_nodes
+from dp_learn.pipeline.driver import require_learnable
 from dp_learn.pipeline.learn import learn_graph
-from dp_learn.pipeline.memory import require_learnable
 
 
 def correlations(bundle: Bundle, *, of_scores: bool = False) -> Correlations:

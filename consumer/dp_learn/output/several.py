@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import and_more, counted, quote_name
 from dp_bundle.describe.sentences import describe_guarantee, describe_several
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.inference.differences import GlobalTest
 from dp_learn.output.folder import Result, Summary

@@ -23,7 +23,7 @@ from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
 from dp_learn.output.joint import JointResult, summarize_changes
-from dp_learn.output.methods import describe_methods
+from dp_learn.output.messages import describe_methods
 from dp_learn.output.network import network_of
 from dp_learn.output.summary import GraphResult, read_histograms, summarize
 from dp_learn.pipeline import compare, joint, learn
@@ -108,7 +108,7 @@ class Learned(learn.Learned, _View):
 
     def _repr_html_(self) -> str:
         """Return the picture of the graph and what it says, for a notebook."""
-        from dp_learn.output.page.plain_words import summarize_plainly
+        from dp_learn.output.messages import summarize_plainly
         from dp_learn.output.picture import save_picture
 
         found, title, content = self.result(), self._title(), io.BytesIO()
@@ -138,7 +138,7 @@ class Learned(learn.Learned, _View):
 
         return pd.concat({each.path.name: describe(each.path).columns for each in self.bundles}, names=["release"])
 
-    def to_networkx(self) -> nx.Graph:
+    def to_networkx(self) -> nx.Graph[str]:
         """Return the graph for networkx: nodes by their names, and edges with their numbers.
 
         Returns

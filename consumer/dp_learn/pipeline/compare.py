@@ -20,9 +20,8 @@ from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describ
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import rows_without_noise
-from dp_learn.glasso.graph_fit import fit_on_graph
-from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.glasso.whitening import whiten_nodes
+from dp_learn.glasso.problem import whiten_nodes
+from dp_learn.glasso.solving import fit_on_graph, graphical_lasso
 from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
 from dp_learn.inference.edges import require_testable
 from dp_learn.inference.releases import Masks, Places, Release

@@ -34,27 +34,31 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns, without_determined
 from dp_learn.covariance.sample import Sample, Split, effective_rows
 from dp_learn.covariance.standard_errors import CHANCE_EDGES
-from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
-from dp_learn.glasso.problem import IndexArray, Solution, make_problem
-from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.glasso.whitening import whiten_nodes
-from dp_learn.inference.edges import InferenceFit, fit_for_inference
-from dp_learn.inference.evidence import scores_from
+from dp_learn.glasso.problem import IndexArray, Solution, make_problem, whiten_nodes
+from dp_learn.glasso.solving import GraphFit, fit_on_graph, graphical_lasso, solve_on_graph
+from dp_learn.inference.edges import InferenceFit, fit_for_inference, scores_from
 from dp_learn.inference.nodes import block_statistics, normal_scores
-from dp_learn.matrices.labels import align_numbers, column_labels
+from dp_learn.matrices.checks import align_numbers, column_labels
+from dp_learn.matrices.choices import RepairMethod, Rule, Weights
 from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
 from dp_learn.matrices.repair import repair_covariance
-from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, label_nodes, start_of_tests
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
-from dp_learn.selection.criteria import cross_validate, select_ebic, select_stars, stars_subsample_share
-from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
-from dp_learn.selection.rules import Rule, Weights
+from dp_learn.selection.criteria import (
+    SMALLEST,
+    PathOptions,
+    Selection,
+    alpha_grid,
+    cross_validate,
+    select_ebic,
+    select_stars,
+    stars_subsample_share,
+)
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"

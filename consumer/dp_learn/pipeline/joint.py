@@ -34,11 +34,9 @@ from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.standard_errors import at_least_model, chance_alpha, null_standard_errors, rows_without_noise
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.joint import joint_graphical_lasso, refit_jointly
-from dp_learn.glasso.joint_problem import JointSolution, Kind
+from dp_learn.glasso.joint import JointSolution, Kind, joint_graphical_lasso, refit_jointly
 from dp_learn.inference.changes import Change, Changes, compare_pooled, find_changes
-from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges
-from dp_learn.inference.evidence import score_pairs
+from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges, score_pairs
 from dp_learn.inference.releases import Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, logdet, median_above_diagonal
 from dp_learn.pipeline.compare import (

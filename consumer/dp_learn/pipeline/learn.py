@@ -23,8 +23,8 @@ from dp_learn.inference.edges import (
     fit_for_inference,
     infer_edges,
     require_testable,
+    score_pairs,
 )
-from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 from dp_learn.pipeline.driver import Reading, learn_from

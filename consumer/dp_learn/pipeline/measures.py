@@ -45,11 +45,10 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.base.quoting import Brief
-from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.draws import ErrorLaw
+from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance, root_of
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
-from dp_learn.covariance.sample import DRAWS, Sample
+from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.covariance.two_rounds import TwoRounds
 from dp_learn.inference.edges import fit_for_inference

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NoSolutionError
-from dp_bundle.manifest.sources import NO_VALUE
+from dp_bundle.manifest.columns import NO_VALUE
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.covariance.sample import Sample
@@ -43,9 +43,9 @@ from dp_learn.covariance.standard_errors import (
     mechanism_entry_variances,
     null_standard_errors,
 )
-from dp_learn.glasso.graph_fit import solve_on_graph
-from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.solving import graphical_lasso, solve_on_graph
 from dp_learn.inference.edges import (
+    FACTOR,
     MISFIT,
     error_forms,
     infer_edges,
@@ -54,7 +54,6 @@ from dp_learn.inference.edges import (
     tabulate_unpenalised,
     well_determined_inverse,
 )
-from dp_learn.inference.evidence import FACTOR
 from dp_learn.inference.nodes import NodeInference, block_statistics, infer_nodes, normal_scores
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 from dp_learn.pipeline.graph import VALUE

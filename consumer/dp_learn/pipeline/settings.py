@@ -13,10 +13,10 @@ from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
 from dp_learn.inference.edges import InferenceFit
+from dp_learn.matrices.choices import Rule, Weights
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair
-from dp_learn.selection.path import Selection
-from dp_learn.selection.rules import Rule, Weights
+from dp_learn.selection.criteria import Selection
 
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 

@@ -24,10 +24,9 @@ import numpy as np
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.base.quoting import Brief
 from dp_bundle.engines.engine import Engine, map_in_order
-from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.sample import DRAWS, Sample
+from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample
 from dp_learn.covariance.sources import CovarianceSource
 from dp_learn.inference.networks import measure_paths
 from dp_learn.inference.nodes import node_strengths

@@ -30,6 +30,7 @@ from dp_bundle.cli.console import (
     With,
     Without,
     already,
+    announce_compiling,
     answer,
     engine_options,
     json_option,
@@ -37,11 +38,11 @@ from dp_bundle.cli.console import (
     option,
     quiet_option,
     run,
+    step,
     tell,
     version_option,
     warnings_told,
 )
-from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath, is_uri
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
@@ -195,6 +196,7 @@ def publish_command(
     from dp_publish.cli.messages.release import describe_receipt, receipt_document, summarize_receipt
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
+    from dp_publish.forecast.first_rows import point_out_rare
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.policy.file import load_policy, used_policy
@@ -230,15 +232,19 @@ def publish_command(
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
     )
     step("")
-    if not new_account and policy.dataset.name == usual:
-        _ask_account(ledger, usual, opened.types)
+    if not new_account:
+        _ask_account(ledger, policy.dataset.name, opened.types)
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
     if earlier and prepared.policy.sought:
         say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
         _ask(prepared, ledger)
-    elif earlier and ledger.books().account(policy.dataset.name).mu(policy.privacy.account) is None:
-        say("note: not all earlier releases protect this unit: together with this one, they promise it nothing")
+    else:
+        rare = point_out_rare(opened, prepared.policy, prepared.count_rows()) if prepared.policy.sought else []
+        for sentence in rare:
+            say(sentence)
+        if earlier and ledger.books().account(policy.dataset.name).mu(policy.privacy.account) is None:
+            say("note: not all earlier releases protect this unit: together with this one, they promise it nothing")
 
     signing_key = _signing_key(key, say)
     target = out or Path(f"{usual}.bundle.tar")
@@ -511,7 +517,8 @@ def audit_command(
 ) -> None:
     """Attack what would be published of DATA, and compare the privacy loss that this proves with the stated one.
 
-    Made-up rows take the place of DATA, of which only column names and types are read; nothing is spent.
+    Made-up rows take the place of DATA, of which only names, types and the first rows are looked at, to ask whose they
+    are; nothing is spent.
 
     \b
     Example:
@@ -519,12 +526,15 @@ def audit_command(
     """
     from dp_audit.planned_release import audit_document, audit_planned_release, describe_audit, describe_failures
     from dp_publish.forecast.choosing import choose_release
+    from dp_publish.forecast.refusal import require_whose
     from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
     privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
-    policy = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy)).policy
+    chosen = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy))
+    policy = chosen.policy
+    require_whose(chosen.prepared, policy)
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
     )

@@ -21,11 +21,11 @@ Amin et al. (2019), theorem 1 and corollary 1, for the rates.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.base.quoting import round_up
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.conversions import ROUND_UP
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import EPSILONS, EXCEPTED_DELTA, Mechanism, PureMechanism, check_epsilon
@@ -35,6 +35,7 @@ from dp_publish.covariance.mechanisms.registry import all_mechanisms, mechanism_
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.columns import require_bounds
 from dp_publish.policy.model import Policy, Privacy
@@ -42,7 +43,7 @@ from dp_publish.policy.model import Policy, Privacy
 _ANY_BOUNDS = (-1.0, 1.0)  # of a column without any, where none are needed
 
 
-def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Mechanism:
+def set_mechanism(policy: Policy, kinds: Kinds, count_rows: Callable[[], int]) -> Mechanism:
     """Return the mechanism and its strength, from the policy and, where `auto` may ask for it, the number of rows.
 
     Parameters
@@ -78,7 +79,7 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     return mechanism
 
 
-def in_two_rounds(policy: Policy, kinds: Mapping[str, str]) -> bool:
+def in_two_rounds(policy: Policy, kinds: Kinds) -> bool:
     """Return whether a covariance release would be made in two rounds, which find centers and scales privately."""
     privacy, strength = policy.privacy, policy.privacy.strength
     kind = _kind_of(privacy)
@@ -135,7 +136,7 @@ def _is_within(spent: GaussianDP | PureDP, asked: Strength) -> bool:
     return spent.mu <= asked.mu * ROUND_UP
 
 
-def ball_radius(policy: Policy, kinds: Mapping[str, str]) -> float | None:
+def ball_radius(policy: Policy, kinds: Kinds) -> float | None:
     """Return what rows are shortened to, in half-widths of their columns' bounds; None if none can be longer.
 
     Without one in the policy it is what no row exceeds: all columns that one raw column is published as have a length
@@ -145,7 +146,7 @@ def ball_radius(policy: Policy, kinds: Mapping[str, str]) -> float | None:
     return math.sqrt(n_cells) if radius is None and n_cells < len(kinds) else radius
 
 
-def _scaling(policy: Policy, kinds: Mapping[str, str]) -> Scaling:
+def _scaling(policy: Policy, kinds: Kinds) -> Scaling:
     bounds = [policy.column(name).bounds or _ANY_BOUNDS for name in kinds]
     if len(bounds) > MAX_FEATURES:
         raise PolicyError(f"a covariance release takes at most {MAX_FEATURES} columns, not {len(bounds)}: drop some")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, ParameterError
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 
@@ -65,13 +66,13 @@ class ExactMoments:
         return np.block([[self.products, edge[:, None]], [edge[None, :], corner]])
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Floats:
         """The sum of (z, c)(z, c)^T, every entry rounded to float64."""
         exact = self.steps
         return np.array([int(entry) / 4**GRID_BITS for entry in exact.flat], dtype=np.float64).reshape(exact.shape)
 
 
-def moments_of_batch(values: NDArray[np.float64], scaling: Scaling) -> ExactMoments:
+def moments_of_batch(values: Floats, scaling: Scaling) -> ExactMoments:
     """Scale, clip and sum one batch: a pure function, whose results `merge` in any order.
 
     Parameters
@@ -122,13 +123,13 @@ def merge(one: ExactMoments, other: ExactMoments) -> ExactMoments:
     )
 
 
-def sum_moments(batches: Iterable[NDArray[np.float64]], scaling: Scaling) -> ExactMoments:
+def sum_moments(batches: Iterable[Floats], scaling: Scaling) -> ExactMoments:
     """Return the moments of the rows of all batches; see `moments_of_batch`."""
     none = moments_of_batch(np.empty((0, scaling.n_features)), scaling)
     return reduce(merge, (moments_of_batch(values, scaling) for values in batches), none)
 
 
-def _scale(values: NDArray[np.float64], scaling: Scaling) -> tuple[NDArray[np.float64], int]:
+def _scale(values: Floats, scaling: Scaling) -> tuple[Floats, int]:
     """Return rows of integers in units of 2^-20, and how many were clipped."""
     with np.errstate(over="ignore"):
         raw = (values - scaling.centers) / scaling.half_widths

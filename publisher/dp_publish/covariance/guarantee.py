@@ -1,6 +1,5 @@
 """The cost and the guarantee of a covariance release: from its mechanism alone, never from the data."""
 
-from collections.abc import Mapping
 from typing import cast
 
 from dp_bundle.manifest.columns import Column, Missing
@@ -9,6 +8,7 @@ from dp_publish.accounting.conversions import ROUND_UP, Cost, rho_for_mu
 from dp_publish.accounting.curve import Loss, privacy_curve
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.columns import public_facts
 from dp_publish.policy.model import Policy
@@ -56,7 +56,7 @@ def guarantee_of_moments(
     )
 
 
-def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
+def moment_columns(policy: Policy, kinds: Kinds) -> tuple[Column, ...]:
     """Return the columns as a covariance release describes them."""
     blocks = blocks_of(policy.sources)
     return tuple(

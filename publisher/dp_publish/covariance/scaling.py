@@ -49,10 +49,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import ParameterError, PrivacyError
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 
 GRID_BITS = 20  # scaled values are multiples of 2^-20
 MAX_FEATURES = 8192
@@ -76,8 +76,8 @@ class Scaling:
         c, a multiple of 2^-8; 0 if there is no constant coordinate.
     """
 
-    centers: NDArray[np.float64]
-    half_widths: NDArray[np.float64]
+    centers: Floats
+    half_widths: Floats
     radius: float
     squared_radius: Fraction
     constant: float
@@ -155,9 +155,7 @@ def scaling_for(
     )
 
 
-def scaling_around(
-    centers: NDArray[np.float64], half_widths: NDArray[np.float64], steps: int, offset: float
-) -> Scaling:
+def scaling_around(centers: Floats, half_widths: Floats, steps: int, offset: float) -> Scaling:
     """Return the scaling of rows that lie around known centers, and are shortened to a radius.
 
     Parameters

@@ -6,17 +6,14 @@ of them looks at another cell: where Arrow reads a whole column at once, it read
 take for finite ones goes through the rule.
 """
 
-import enum
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from dp_bundle.base.wording import BY_POLICY, ENCODING, IN_POLICY, IN_TABLE, LEAVE_OUT, MISSING_VALUES, Phrase
 
 ERRORS = ("#n/a", "#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!")  # of spreadsheets, in lower case
 GAPS = ("", "na", "n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".", r"\n", *ERRORS)
@@ -32,10 +29,10 @@ GROUPED = {  # by decimal mark
 INFINITE = r"(?i)[+-]?inf(?:inity)?"
 _MARKED = {".": POINT, ",": COMMA}
 
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?", re.ASCII)
-_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?", re.ASCII)
+TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
 _RECORD = {  # what cells are that are no names of columns
-    "is a date or a time": re.compile(f"{_DATE.pattern}|{_TIME_OF_DAY.pattern}", re.ASCII),
+    "is a date or a time": re.compile(f"{DATE.pattern}|{TIME_OF_DAY.pattern}", re.ASCII),
     "is an e-mail address": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
     "is a number with a unit": re.compile(
         r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])"
@@ -45,47 +42,8 @@ _RECORD = {  # what cells are that are no names of columns
 
 _UNSEEN = "\0\u200b\u200c\u200d\u2060\ufeff"  # have no width, and are no blanks by Unicode
 _AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + _UNSEEN
-_LOST = "\ufffd"  # stands for what is not in the file's encoding
-_EXACT = 2.0**53
-KINDS_OF_WORDS = '"category", "ordered" or "boolean"'  # what a policy may say of a column of words
-_PHRASES = {
-    "by_policy": BY_POLICY,
-    "by_template": Phrase("in the policy (`dp-publish policy DATA` writes one), ", ""),
-    "encoding": ENCODING,
-    "in_policy": IN_POLICY,
-    "in_table": IN_TABLE,
-    "leave_out": LEAVE_OUT,
-    "missing_values": MISSING_VALUES,
-    "say_words": Phrase(f"give words a kind ({KINDS_OF_WORDS})", "choose under “«kind»” what words they are"),
-}
-
-
-class Fault(enum.Enum):
-    """A reason why a cell cannot be read, and what to do; the words follow those that name the cell."""
-
-    DATE = (
-        'is a date or a time: {by_policy}give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
-        "unless all are like 2026-01-31, or {leave_out}"
-    )
-    DECIMAL = 'has a decimal comma: set decimal = ","{in_table}, or correct it'
-    DOUBT = 'has a mark that may separate thousands or decimals: set decimal = "." or ","{in_table}'
-    ENCODING = "is not in the file's encoding: set {encoding}"
-    FRACTION = 'is a fraction in an integer column: give it kind = "continuous"{in_policy}, or round it first'
-    LARGE = 'is beyond the largest integer: give it kind = "continuous"{in_policy}'
-    LETTER = (
-        'is a letter, as of a truth value: {by_policy}give its column kind = "boolean" and levels = ["f", "t"], '
-        "say, from no to yes, or {leave_out}"
-    )
-    POINT = 'has a decimal point: set decimal = "."{in_table}, or correct it'
-    TEXT = "is not a number: {by_template}{say_words}, list those for gaps in {missing_values}, or {leave_out}"
-    TIME_OF_DAY = (
-        'is a time of the day: {by_policy}give its column kind = "time" and format = "%H:%M", say, or {leave_out}'
-    )
-
-    @property
-    def said(self) -> str:
-        """The reason, in the words of who reads it."""
-        return str(self.value).format_map(_PHRASES)
+LOST = "\ufffd"  # stands for what is not in the file's encoding
+EXACT = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -199,7 +157,7 @@ def _with_mark(cells: pa.Array, decimal: str) -> pa.Array:
 def read_integers(words: pa.Array, written: Written) -> Read:
     """Return the whole numbers that cells are, exactly; a fraction does not fit, and 3.0 is whole."""
     read = read_numbers(words, written)
-    small = pc.less(pc.abs(read.values), _EXACT)
+    small = pc.less(pc.abs(read.values), EXACT)
     whole = pc.and_(small, pc.equal(pc.floor(read.values), read.values))
     fits = pc.and_(read.fits, pc.fill_null(whole, True))
     numbers = pc.cast(pc.if_else(whole, read.values, None), pa.int64())
@@ -238,9 +196,9 @@ def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) 
 def is_lost(words: pa.Array) -> pa.Array:
     """Return which words hold what is not in the file's encoding."""
     letters = words.buffers()[2]
-    if letters is None or _LOST.encode() not in letters.to_pybytes():  # which takes far less time than to look at each
+    if letters is None or LOST.encode() not in letters.to_pybytes():  # which takes far less time than to look at each
         return pa.repeat(False, len(words))
-    return pc.match_substring(words, _LOST)
+    return pc.match_substring(words, LOST)
 
 
 def trim(words: pa.Array) -> pa.Array:
@@ -283,31 +241,3 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
     if bare.lower() in TRUTH:
         return "is a truth value"
     return next((said for said, pattern in _RECORD.items() if pattern.fullmatch(bare)), None)
-
-
-def fault_of(word: str, written: Written) -> str:
-    """Return what is wrong with a cell that is no number, or no whole one, and what to do."""
-    bare = word.strip()
-    if _LOST in bare:
-        return Fault.ENCODING.said
-    if _DATE.fullmatch(bare):
-        return Fault.DATE.said
-    if _TIME_OF_DAY.fullmatch(bare):
-        return Fault.TIME_OF_DAY.said
-    if (number := _number_of(bare, written)) is not None:
-        return (Fault.FRACTION if abs(number) < _EXACT else Fault.LARGE).said
-    by_point, by_comma = (_number_of(bare, replace(written, decimal=mark)) is not None for mark in ".,")
-    if by_point or by_comma:
-        return (Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL).said
-    for sign in SIGNS:
-        if any(_number_of(bare, Written(mark, signs=(sign,))) is not None for mark in ".,"):
-            unit = Phrase(
-                f'in the policy, set unit = "{sign}" for its column', f"give {sign} as its “Unit of measurement”"
-            )
-            return f"has the sign {sign}: {unit} if its numbers are in that, or remove the sign"
-    return (Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).said
-
-
-def _number_of(cell: str, written: Written) -> float | None:
-    number: float | None = read_numbers(pa.array([cell]), written).values[0].as_py()
-    return number

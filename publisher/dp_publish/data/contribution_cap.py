@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
 from dp_publish.data.table import Lines, Table
@@ -135,7 +136,7 @@ def count_left_out(counts: Sequence[pa.Table], max_rows: int) -> int:
     return int((n_rows - np.minimum(n_rows, max_rows)).sum())
 
 
-def _draw_places(n_rows: NDArray[np.int64], max_rows: int, seed: bytes) -> NDArray[np.int64]:
+def _draw_places(n_rows: Integers, max_rows: int, seed: bytes) -> Integers:
     """Draw `max_rows` of so many rows for each entity, without replacement; the result has a line for each, sorted.
 
     Floyd's algorithm draws a number below j + 1 for each of the last numbers j, and takes j if that was drawn before.
@@ -153,11 +154,11 @@ def _draw_places(n_rows: NDArray[np.int64], max_rows: int, seed: bytes) -> NDArr
     return np.sort(places, axis=1)
 
 
-def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
+def _rows_of(names: pa.Array, counts: pa.Table) -> Integers:
     """Return the number of rows of each entity, 0 of those that were not counted there."""
     places = pc.index_in(names, counts.column(NAME).combine_chunks())
     found = pc.fill_null(counts.column(N_ROWS).combine_chunks().take(places), 0)
-    rows: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    rows: Integers = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return rows
 
 

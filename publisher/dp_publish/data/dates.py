@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.wording import BY_POLICY, LEAVE_OUT
-from dp_publish.data.cells import Read
+from dp_publish.data.cells import DATE, TIME_OF_DAY, Read
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -104,13 +105,13 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
     return Read(pa.array(moments, mask=~fits).cast(_US), pc.or_(pa.array(fits), pc.is_null(words)))
 
 
-def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[Integers, NDArray[np.bool_]]:
     """Return microseconds since 1970, and which words are moments."""
     pattern, letters = _compiled(form) if form else (_ISO, [*"YmdHMSfz"])
     fields, nothing = pc.extract_regex(words, pattern), pa.nulls(len(words), pa.string())
     found = dict.fromkeys(_LETTERS, nothing) | dict(zip(letters, fields.flatten(), strict=True))
 
-    def number(letter: str, otherwise: int = 0) -> NDArray[np.int64]:
+    def number(letter: str, otherwise: int = 0) -> Integers:
         return _integers(found[letter], otherwise)
 
     year, month, hour = number("Y", 1970), number("m", 1), number("H")
@@ -138,9 +139,9 @@ def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[n
     return (seconds - ahead) * 10**6 + parts, fits
 
 
-def _integers(words: pa.Array, otherwise: int) -> NDArray[np.int64]:
+def _integers(words: pa.Array, otherwise: int) -> Integers:
     words = pc.if_else(pc.equal(words, ""), None, words) if pa.types.is_string(words.type) else words
-    found: NDArray[np.int64] = pc.fill_null(pc.cast(words, pa.int64()), otherwise).to_numpy()
+    found: Integers = pc.fill_null(pc.cast(words, pa.int64()), otherwise).to_numpy()
     return found
 
 
@@ -211,12 +212,29 @@ def advise_format(words: Sequence[str], *, with_date: bool = False) -> str | Non
     return f"format = {' or '.join(fitting)}, {rests}"
 
 
-def describe_dates(words: Sequence[str]) -> str | None:
-    """Return what is wrong with dates or times in a column of numbers, and what to do; None of what are none."""
+def describe_dates(cell: str, words: Sequence[str]) -> str | None:
+    """Return what is wrong with a date or a time in a column of numbers, and what to do; None of a cell that is none.
+
+    Parameters
+    ----------
+    cell : str
+        The cell.
+    words : sequence of str
+        Those of its column: if all are dates or times, it is one of them.
+    """
     in_iso = fit(words)
     advice = None if in_iso else advise_format(words)
-    if not (in_iso or advice):
-        return None
-    kind = "time" if ":" in words[0] else "date"
-    given = f" and {advice}" if advice else ""
-    return f'is a {kind}: {BY_POLICY}give its column kind = "{kind}"{given}, or {LEAVE_OUT}'
+    if in_iso or advice:
+        kind = "time" if ":" in words[0] else "date"
+        given = f" and {advice}" if advice else ""
+        return f'is a {kind}: {BY_POLICY}give its column kind = "{kind}"{given}, or {LEAVE_OUT}'
+    if DATE.fullmatch(cell):
+        return (
+            f'is a date or a time: {BY_POLICY}give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
+            f"unless all are like 2026-01-31, or {LEAVE_OUT}"
+        )
+    if TIME_OF_DAY.fullmatch(cell):
+        return (
+            f'is a time of the day: {BY_POLICY}give its column kind = "time" and format = "%H:%M", say, or {LEAVE_OUT}'
+        )
+    return None

@@ -1,7 +1,7 @@
 """Kinds of columns: what a policy may call a column, what it is read from, and how its cells become numbers and back.
 
 A kind is one line of `KINDS`, with what only it needs above; everything else asks that line. What a manifest says of it
-is in `dp_bundle.manifest.sources`.
+is in `dp_bundle.manifest.columns`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.manifest.sources import Source
+from dp_bundle.base.arrays import Floats
+from dp_bundle.manifest.columns import Source
 from dp_publish.data.dates import days, seconds
 
 KindName: TypeAlias = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
+Kinds: TypeAlias = dict[str, str]  # columns by name, and what each is read as
 AS_IT_IS = "raw"  # what a column is read as that keeps its own type until it is coded
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}  # what any other is read as
 
@@ -31,6 +33,11 @@ class WrittenSource(Source):
     """
 
     format: str = ""
+
+
+def format_of(source: Source) -> str:
+    """Return the format of a source's dates or times in text, or nothing."""
+    return source.format if isinstance(source, WrittenSource) else ""
 
 
 def published(source: Source) -> Source:
@@ -135,18 +142,18 @@ class Kind:
         """Return what a policy means by this kind in a column of that type."""
         return next((each for each in KINDS.values() if each.said_as == self.name and declared in each.read_from), self)
 
-    def decode(self, numbers: NDArray[np.float64], gaps: NDArray[np.bool_]) -> pa.Array:
+    def decode(self, numbers: Floats, gaps: NDArray[np.bool_]) -> pa.Array:
         """Return published numbers as values that are read as them, but for parts of a step, and null in gaps."""
         if self.stored_as is None:
             return pa.array(numbers, mask=gaps)
         bits = np.int32 if self.stored_as.bit_width == 32 else np.int64
         return pa.array(self._in_steps(numbers).astype(bits), mask=gaps).cast(self.stored_as)
 
-    def decoded(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def decoded(self, numbers: Floats) -> Floats:
         """Return what numbers are, once they were decoded: without parts of a step."""
         return numbers if self.stored_as is None else self._in_steps(numbers) * (1 / self.steps)
 
-    def _in_steps(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _in_steps(self, numbers: Floats) -> Floats:
         return np.trunc(numbers) if self.steps == 1 else np.rint(numbers * self.steps)
 
 

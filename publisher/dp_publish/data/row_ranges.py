@@ -159,6 +159,7 @@ def _describe(path: Place) -> list[Any]:
 
 
 _PAGE_BUFFER = 2**18
+_SMALL_DICTIONARY = 2**12  # bytes
 _MOST_KEPT = 8  # files that stay open
 _KEY = re.compile(r"([^=./][^=/]*)=(.*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -185,7 +186,7 @@ class OpenFiles:
             return
         now = path.stat().st_mtime_ns
         if path not in self._kept:
-            file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+            file = _open(path)
             if len(self._kept) == _MOST_KEPT:
                 with file:
                     yield file
@@ -195,6 +196,23 @@ class OpenFiles:
         if opened != now:
             raise table_changed()
         yield file
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    """Open a file whose words are read as places in a dictionary, where that of each row group is small."""
+    footer = pq.read_metadata(path)
+    chunks = [
+        footer.row_group(group).column(place)
+        for place in range(footer.num_columns)
+        for group in range(footer.num_row_groups)
+    ]
+    large = {
+        chunk.path_in_schema
+        for chunk in chunks
+        if not chunk.has_dictionary_page or chunk.data_page_offset - chunk.dictionary_page_offset > _SMALL_DICTIONARY
+    }
+    few = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"} - large
+    return pq.ParquetFile(path, metadata=footer, read_dictionary=[*few], buffer_size=_PAGE_BUFFER, pre_buffer=False)
 
 
 def is_folder(path: Place) -> bool:

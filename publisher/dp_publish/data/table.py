@@ -26,12 +26,13 @@ from dp_bundle.base.errors import CellError, DataError, SchemaError
 from dp_bundle.base.machine import forbid_cores
 from dp_bundle.base.wording import DELIMITER
 from dp_bundle.files.places import Place, RemotePath, located
-from dp_bundle.manifest.sources import Source as ManifestSource
-from dp_publish.data.cells import Fault, Written
+from dp_bundle.manifest.columns import Source as ManifestSource
+from dp_publish.data.cells import Written
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
+from dp_publish.data.faults import UnfitError, fault_of_encoding
 from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
 from dp_publish.data.frames import JSON, Frame, arrow_table, is_of_pandas, read_json
-from dp_publish.data.kinds import OF_TEXT, ColumnType
+from dp_publish.data.kinds import OF_TEXT, ColumnType, Kinds
 from dp_publish.data.row_ranges import (
     ARROW,
     RowRanges,
@@ -44,7 +45,7 @@ from dp_publish.data.row_ranges import (
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
-from dp_publish.data.typed import Cells, Keep, UnfitError, is_text, kept_rows, schema_errors
+from dp_publish.data.typed import Cells, Keep, is_text, kept_rows, schema_errors
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -124,7 +125,7 @@ class Table:
     survey: Callable[[], Survey] | None = None
     keep: Keep | None = None
 
-    def head(self, kinds: dict[str, str], rows: int) -> pa.RecordBatch | None:
+    def head(self, kinds: Kinds, rows: int) -> pa.RecordBatch | None:
         """Return the first rows, as `read` would; of a text file those that were kept, which are some thousands."""
         table = self
         if self.survey is not None:
@@ -132,9 +133,7 @@ class Table:
             table = replace(self, batches=lambda names, rows: iter([head.select(names).slice(0, rows)]))
         return next(table.read(kinds, rows), None)
 
-    def read(
-        self, kinds: dict[str, str], rows: int, start: int = 0, stop: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, kinds: Kinds, rows: int, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield record batches of at most `rows` rows: of all, or of those from `start` to before `stop`.
 
         Parameters
@@ -172,7 +171,7 @@ class Table:
     def lost(self, names: Collection[str]) -> list[SchemaError]:
         """Return what is wrong with columns of a text file that have cells in another encoding than it."""
         lost = {} if self.survey is None else self.survey().lost
-        faults = [(row, name, Fault.ENCODING.said) for name, row in lost.items() if name in names]
+        faults = [(row, name, fault_of_encoding()) for name, row in lost.items() if name in names]
         return [self._placed(faults)] if faults else []
 
     def _placed(self, faults: list[tuple[int, str, str]]) -> SchemaError:
@@ -181,7 +180,7 @@ class Table:
         if not all(row in lines for row, *_ in faults):
             return UnfitError(faults)
         error = CellError([(lines[row], name, said) for row, name, said in faults])
-        if {said for *_, said in faults} == {Fault.ENCODING.said}:
+        if {said for *_, said in faults} == {fault_of_encoding()}:
             error.entry = "table.encoding"
         return error
 

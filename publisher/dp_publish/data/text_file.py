@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import DELIMITER, ENCODING
 from dp_bundle.files.opening import open_remote
@@ -97,7 +97,7 @@ class TextFile:
         names = list(self.layout.names)
         found = Survey(pa.record_batch({name: pa.array([], pa.string()) for name in names}))
         fits = len(names) * MOST_LOOKED <= _SAMPLE_CELLS
-        kept: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
+        kept: list[tuple[Integers, pa.RecordBatch]] = []
         for batch in self.read(names, _BLOCK):
             if not found.n_rows:
                 found.head = batch.slice(0, max(_HEAD_ROWS, _HEAD_CELLS // len(names)))
@@ -215,7 +215,7 @@ class TextFile:
         )
 
 
-def _thinned(blocks: NDArray[np.int64], batch: pa.RecordBatch, every: int) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+def _thinned(blocks: Integers, batch: pa.RecordBatch, every: int) -> tuple[Integers, pa.RecordBatch]:
     """Return the rows of every so many blocks, with their blocks."""
     wanted = blocks % every == 0
     return (blocks, batch) if wanted.all() else (blocks[wanted], batch.filter(pa.array(wanted)))

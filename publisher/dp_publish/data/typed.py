@@ -17,35 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
-from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT, LEAVE_OUT, Phrase
-from dp_bundle.manifest.sources import Source
-from dp_publish.data.cells import (
-    Fault,
-    Read,
-    Written,
-    fault_of,
-    is_lost,
-    read_integers,
-    read_numbers,
-    read_words,
-    without_point,
-)
-from dp_publish.data.dates import advise_format, describe_dates, fit, read_moments
-from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
+from dp_bundle.base.wording import LEAVE_IT_OUT, Phrase
+from dp_bundle.manifest.columns import Source
+from dp_publish.data.cells import Read, Written, is_lost, read_integers, read_numbers, read_words, without_point
+from dp_publish.data.dates import read_moments
+from dp_publish.data.faults import UnfitError, fault_of, fault_of_source
+from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, Kinds, format_of
 from dp_publish.data.row_ranges import table_changed
 
-_LEAVE_COLUMN_OUT = Phrase("set drop = true for the column in the policy", "leave the column out")
-_IN_SECTION = Phrase("in the column's section of the policy, ", "")
 _CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
+_PLACES = pa.dictionary(pa.int32(), pa.string())  # of words in a dictionary, as Parquet has them
 _FIRST_ROWS = 1000  # by which a format is advised
-
-
-class UnfitError(SchemaError):
-    """Cells that do not fit: of each column the first in a batch, with its place there, its name and what is wrong."""
-
-    def __init__(self, faults: Sequence[tuple[int, str, str]]) -> None:
-        self.faults = faults
-        super().__init__("; ".join(f"column {name!r} has a value that {said}" for _, name, said in faults))
 
 
 @dataclass(frozen=True)
@@ -76,7 +58,7 @@ class Cells:
     def _source_of(self) -> dict[str, Source]:
         return {name: source for source in self.sources for name in source.columns}
 
-    def read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
+    def read(self, batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
         """Return the columns of `kinds`, from what is stored of them.
 
         Raises
@@ -100,7 +82,7 @@ class Cells:
                     values, fits = _typed(cells, stored, kind, written)
                     arrays = [values] if source is None else _published(values, source)
                 else:
-                    cells = decoded(_side(batch.column(stored), AS_IT_IS))
+                    cells = _side(batch.column(stored), AS_IT_IS)
                     arrays, fits = encode(cells, coded, written.missing)
                 columns |= zip([name] if source is None else source.columns, arrays, strict=True)
                 place = -1 if fits is None or written.is_found else pc.index(fits, False).as_py()
@@ -124,19 +106,10 @@ def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[pa.
 
 
 def _fault_at(place: int, cells: pa.Array, coded: Source | None, written: Written) -> str:
-    """Return what is wrong with a cell that does not fit, and what to do, by it and by words of other rows."""
-    words = cells if is_text(cells.type) else pa.nulls(len(cells), pa.string())
-    word, others = words[place].as_py() or "", words[:_FIRST_ROWS].drop_null()
-    said = fault_of(word, written)
-    if said == Fault.ENCODING.said:
-        return said
-    if coded is not None:
-        return _fault_of_source(coded, others)
-    if said not in (Fault.DATE.said, Fault.TIME_OF_DAY.said, Fault.TEXT.said):
-        return said
-    read = read_numbers(pc.cast(others, pa.string()), written)
-    values = others.filter(pc.invert(pc.and_(read.fits, pc.is_null(read.values))))
-    return describe_dates([*map(str.strip, values.to_pylist())]) or said
+    """Return what is wrong with a cell that does not fit, and what to do."""
+    cells = decoded(cells)
+    words = pc.cast(cells, pa.string()) if is_text(cells.type) else pa.nulls(len(cells), pa.string())
+    return fault_of(words[place].as_py() or "", words[:_FIRST_ROWS].drop_null(), coded, written)
 
 
 def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tuple[list[pa.Array], pa.Array | None]:
@@ -157,47 +130,26 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
         The values are of another type.
     """
     encode_typed = KINDS[source.kind].encode
+    has_places = values.type == _PLACES and len(values.dictionary) < len(values)
+    values = values if has_places else decoded(values)
     try:
-        if _format(source) and pa.types.is_integer(values.type):
+        if format_of(source) and pa.types.is_integer(values.type):
             values = pc.cast(values, pa.string())
-        if not (source.levels or is_text(values.type)):
+        if not (source.levels or has_places or is_text(values.type)):
             return _published(values if encode_typed is None else encode_typed(values), source), None
         coded = values.dictionary_encode()  # every value once
         read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
         numbers, fits = (each.take(coded.indices) for each in read)
         return _published(numbers, source), pc.fill_null(fits, True)
     except Exception:  # which quotes the value, whatever it is
-        said = _fault_of_source(source, pa.array([], pa.string()))
+        said = fault_of_source(source, pa.array([], pa.string()))
         raise SchemaError(f"column {source.name!r} has a value that {said}") from None
-
-
-def _fault_of_source(source: Source, others: pa.Array) -> str:
-    """Return what is wrong with a cell that is no level, date or time, and what to do, by words of other rows."""
-    if source.levels:
-        return (
-            f"is none of its levels: list it{IN_POLICY} if everybody may know that it can occur, or give other = "
-            '"..." for all that are not listed'
-        )
-    first = read_words(others, (), ()).drop_null().to_pylist()
-    kind, form = KINDS[source.kind], _format(source)
-    looks = f"does not fit the format {form}" if form else f"is no {kind.looks}"
-    advice = advise_format(first, with_date=kind.name == "date")
-    remedy = f"correct it in the data, or {_LEAVE_COLUMN_OUT}"
-    if form and fit(first):
-        remedy = f"leave format out{IN_POLICY}, as the first rows are each a {kind.looks}"
-    elif advice and not fit(first):
-        remedy = f"{_IN_SECTION}give {advice}, or {LEAVE_OUT}"
-    return f"{looks}: {remedy}"
-
-
-def _format(source: Source) -> str:
-    return source.format if isinstance(source, WrittenSource) else ""
 
 
 def _moments(words: pa.Array, source: Source, missing: Sequence[str]) -> Read:
     """Return the numbers of dates or times, and null where there is none."""
     kind = KINDS[source.kind]
-    read = read_moments(read_words(words, (), missing), _format(source), local=kind.name == "date")
+    read = read_moments(read_words(words, (), missing), format_of(source), local=kind.name == "date")
     return read._replace(values=read.values if kind.encode is None else kind.encode(read.values))
 
 

@@ -321,7 +321,8 @@ class Desk:
         """Return the words in the first rows, and what is odd about these rows; nothing where they cannot be read."""
         if self.opened.unread is not None:
             return {}, []
-        return words_in_first_rows(prepared.table, prepared.policy), point_out_oddities(prepared.table, prepared.kinds)
+        words = words_in_first_rows(prepared.table, prepared.policy, self.opened.n_rows)
+        return words, point_out_oddities(prepared.table, prepared.kinds)
 
     def _object_unread(self, answer: Answer, policy: Policy) -> None:
         """Add what cannot be read of the first rows, unless it is in columns that are not published."""

@@ -15,7 +15,7 @@ import tomlkit
 import tomlkit.items
 
 from dp_bundle.base.errors import PolicyError
-from dp_bundle.manifest.sources import MAX_LEVELS
+from dp_bundle.manifest.columns import MAX_LEVELS
 from dp_publish.data.kinds import KINDS
 from dp_publish.policy.choices import STRENGTHS
 

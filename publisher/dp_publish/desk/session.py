@@ -23,8 +23,7 @@ from typing import IO, Any
 from dp_bundle.base.errors import DpGraphError, PolicyError, SchemaError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.base.wording import FORM_ASKS
-from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.new_files import read_regular, write_whole
 from dp_bundle.files.places import Place
 from dp_publish.data.dialect import Dialect, is_text_file
 from dp_publish.data.table import open_table

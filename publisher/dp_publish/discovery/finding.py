@@ -19,14 +19,14 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.quoting import listed
+from dp_bundle.manifest.columns import NO_VALUE
 from dp_bundle.manifest.guarantee import Discovery
-from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
-from dp_publish.data.kinds import AS_IT_IS, stored_kind
+from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind
 from dp_publish.data.row_ranges import BLOCK, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
@@ -61,7 +61,8 @@ TOO_RARE = (
 AMBIGUOUS = (
     'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
-NAMES = "words of which none is frequent enough to stand out from the noise, as of names or free text"
+ONE_LEVEL = "only one level has more rows than the noise can hide, and more than 1 % of all"
+NAMES = "words of which none stands out from the noise, as of names or free text"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Decided:
     said: list[str]
 
 
-Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+Read = Callable[[Kinds], Iterator[pa.RecordBatch]]
 
 
 def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play) -> Told:
@@ -277,7 +278,7 @@ class Steps:
 
 def _count_cells(
     look: Read, found: Sought, missing: tuple[str, ...], ordered: Mapping[str, Sequence[str]]
-) -> tuple[NDArray[np.int64], int]:
+) -> tuple[Integers, int]:
     """Return the counts of looks, column after column, then those of gaps; and of how many rows.
 
     Of a column with levels in an order, what is no level is a gap.
@@ -368,7 +369,7 @@ def _category(column: Counted, kept: Mapping[str, int], sigma: float) -> ColumnP
     if has_others and _OTHER not in levels:
         levels.append(_OTHER)
     if len(levels) < 2:
-        return "only one level has more rows than the noise can hide, and more than 1 % of all"
+        return ONE_LEVEL
     missing: Literal["category", "other"] = "category" if column.stands_out(n_gaps, gaps_sigma) else "other"
     other = _OTHER if has_others else frequent[0]
     return ColumnPolicy(kind="category", categories=tuple(levels), other=other, missing=missing)

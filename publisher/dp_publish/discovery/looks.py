@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_publish.data.cells import (
     BLANKS,
     COMMA,
@@ -87,7 +87,7 @@ _STANDS_OUT = 1.5  # standard deviations of the noise on a count
 FRACTIONS = tuple(look for look in NUMBERS if look not in (Look.WHOLE, Look.WHOLE_POINT))  # what may be one
 
 
-def count_looks(words: pa.Array, missing: tuple[str, ...]) -> NDArray[np.int64]:
+def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     """Return how many cells have each look, in the order of `LOOKS`; the counts are private.
 
     Parameters

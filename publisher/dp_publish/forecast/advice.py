@@ -10,13 +10,14 @@ better of the two cases: whatever hides relations as strong as these hides all o
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import round_up
 from dp_bundle.base.wording import typed
@@ -25,6 +26,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
+from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.assumptions import (
     assumed_spreads,
     of_the_table,
@@ -48,7 +50,6 @@ MOST_TO_SEE = 3.0  # mu that is promised without more said
 _RELATED = 0.9  # the made-up correlation
 _COLUMNS = 100  # drawn at least, over all repetitions: of 100 columns and more, one draw
 _MOST = 0.25  # of the largest variance: from there on a column is among those that spread most
-_Floats = NDArray[np.float64]
 
 
 def changes_for_moments(policy: Policy, mu: float) -> list[str]:
@@ -104,7 +105,7 @@ def ways_out(row: Outlook) -> list[str]:
     return ways
 
 
-def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Outlook:
+def forecast_drawn(policy: Policy, kinds: Kinds, n_rows: int) -> Outlook:
     """Return the forecast of a release with all bounds that it needs, drawn where there is no formula for the noise."""
     row = forecast(policy, kinds, n_rows, with_rows=False)
     row.planned.require_bounds()
@@ -123,7 +124,7 @@ def draw_error(row: Outlook) -> Outlook:
     return replace(row, moments=replace(row.moments, error=error, seen=seen, clearest=seen), least_rows_for_moments=0)
 
 
-def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
+def _other_settings(policy: Policy, kinds: Kinds, n_rows: int) -> Iterator[str]:
     """Yield what else a covariance release of all columns could be."""
     chosen = with_privacy(policy, mechanism="auto", l2_radius=None)
     if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
@@ -136,7 +137,7 @@ def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> It
         yield from _ways_of_two_rounds(policy, kinds, n_rows, mechanism)
 
 
-def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, mechanism: TwoRound) -> Iterator[str]:
+def _ways_of_two_rounds(policy: Policy, kinds: Kinds, n_rows: int, mechanism: TwoRound) -> Iterator[str]:
     """Yield what helps where centers and scales are to be found in too few rows, or noise is too strong."""
     if policy.sought is None and not all(place.is_declared for place in mechanism.places):
         placed = {name: {"center": 0.0, "scale": 1.0} for name in kinds}
@@ -197,7 +198,7 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object], most: float =
     return None
 
 
-def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
+def _seen(policy: Policy, kinds: Kinds, n_rows: int) -> str:
     """Return what a covariance release would show, in words; nothing, or a release that cannot be, is empty."""
     try:
         row = forecast_drawn(policy, kinds, n_rows)
@@ -209,7 +210,7 @@ def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
     return "variances" if least is None else describe_links(least)
 
 
-def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
+def _most_columns(policy: Policy, kinds: Kinds, n_rows: int, mu: float) -> int:
     """Return the largest number of columns, from the first on, of which second moments would still show something."""
     open_policy = with_privacy(policy, l2_radius=None)
     if not policy.privacy.is_moments:
@@ -257,7 +258,7 @@ def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> flo
 
 
 def _error(
-    mechanism: OneSum, n_rows: int, correlation: _Floats, variances: _Floats, means: _Floats, clear: NDArray[np.bool_]
+    mechanism: OneSum, n_rows: int, correlation: Floats, variances: Floats, means: Floats, clear: NDArray[np.bool_]
 ) -> float:
     """Return the larger of the errors of strong correlations and of zeros, between clear columns if possible."""
     p, constant = len(means), mechanism.scaling.constant
@@ -285,21 +286,21 @@ def _error(
     return math.sqrt(max(float(part.mean()) for part in parts if part.size))
 
 
-def _correlations(covariance: _Floats) -> _Floats:
+def _correlations(covariance: Floats) -> Floats:
     """Return a noisy covariance's correlations in [-1, 1], zero where a variance is not positive."""
     variances = np.diagonal(covariance)
     seen = variances > 0.0
     root = np.sqrt(np.where(seen, variances, np.inf))
-    correlations: _Floats = np.clip(covariance / np.outer(root, root), -1.0, 1.0)
+    correlations: Floats = np.clip(covariance / np.outer(root, root), -1.0, 1.0)
     return correlations
 
 
-def _sums(mechanism: OneSum, n_rows: int, covariance: _Floats, means: _Floats) -> ExactMoments:
+def _sums(mechanism: OneSum, n_rows: int, covariance: Floats, means: Floats) -> ExactMoments:
     products = n_rows * (covariance + np.outer(means, means))
     return ExactMoments(
         mechanism.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)
     )
 
 
-def _integers(values: _Floats) -> NDArray[Any]:
+def _integers(values: Floats) -> NDArray[Any]:
     return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

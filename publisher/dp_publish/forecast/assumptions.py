@@ -23,6 +23,7 @@ from typing import Any
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.covariance.calibration import in_two_rounds
+from dp_publish.data.kinds import Kinds
 from dp_publish.discovery.finding import LEAST_LEVEL
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.policy.choices import DEFAULT_SPREAD
@@ -80,7 +81,7 @@ def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAUL
     said = [_describe_declared(declared, spread)] if declared else []
     if len(declared) < len(entries):
         found = "centers and scales" if policy.privacy.is_moments else "bounds"
-        said.append(f"{found} that are found fit the values as well as the search can make them")
+        said.append(f"{found} that are found fit as well as the search can make them")
     if levels:
         said.append("levels are equally frequent")
     return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
@@ -123,7 +124,7 @@ def with_privacy(policy: Policy, **changes: Any) -> Policy:
     return policy.model_copy(update={"privacy": policy.privacy.model_copy(update=changes)})
 
 
-def calibrate_assumed(policy: Policy, kinds: Mapping[str, str]) -> tuple[tuple[Column, ...], float]:
+def calibrate_assumed(policy: Policy, kinds: Kinds) -> tuple[tuple[Column, ...], float]:
     """Return the columns with the noise of a release of rows, and its mu; columns to be searched have a width of 1.
 
     Integer noise depends on the width in steps, so that a column to be searched counts as continuous.
@@ -146,13 +147,13 @@ def sought_of(policy: Policy) -> Sought:
     return policy.sought
 
 
-def with_some_words(policy: Policy) -> tuple[Policy, dict[str, str]]:
+def with_some_words(policy: Policy) -> tuple[Policy, Kinds]:
     """Return the policy and its columns with words of three levels: half of a text file's, or all text of others."""
     sought = sought_of(policy)
     return _with_words(policy, sought.looked[:: 1 if sought.n_listed else 2], _LEVELS, 1)
 
 
-def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, dict[str, str]]:
+def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, Kinds]:
     """Return the policy and the most columns that may be published, with gaps and all levels that can be told."""
     names = sought_of(policy).looked
     levels = int(1 / max(least_level(policy, n_rows, len(names), -MOSTLY), LEAST_LEVEL)) if names else 0
@@ -192,7 +193,7 @@ def of_the_table(policy: Policy, n_columns: int) -> int:
     return n_columns - min(n_columns // _LEVELS, words) * (_LEVELS - 1)
 
 
-def _with_words(policy: Policy, words: Collection[str], each: int, others: int) -> tuple[Policy, dict[str, str]]:
+def _with_words(policy: Policy, words: Collection[str], each: int, others: int) -> tuple[Policy, Kinds]:
     """Return the policy with these columns as words, and the columns: so many for each of them, first, and others."""
     sought = sought_of(policy)
     names = sorted(sought.names, key=lambda name: name not in words)

@@ -81,7 +81,7 @@ def _covariance_verdict(plan: Plan) -> Iterator[str]:
     if plan.depends_on_values:
         yield f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."
         return
-    in_rows = f", and of {row.rows.error:.2g} in a release of rows" if row.rows.is_possible else ""
+    in_rows = f"; in a release of rows, of {row.rows.error:.2g}" if row.rows.is_possible else ""
     yield (
         f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.moments.error:.2g} in the "
         f"covariance release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}."

@@ -6,30 +6,33 @@ from collections.abc import Mapping
 from dp_bundle.base.quoting import counted
 from dp_bundle.base.wording import A_POLICY
 from dp_publish.data.table import Table
-from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, TOO_RARE
+from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, ONE_LEVEL, TOO_RARE, Counted, Steps
 from dp_publish.discovery.levels import count_values
-from dp_publish.discovery.looks import Look, as_they_look
+from dp_publish.discovery.looks import LOOKS, Look, count_looks, read_answers
 from dp_publish.forecast.advice import forecast_drawn, least_mu
 from dp_publish.forecast.assumptions import MOSTLY, least_level, sought_of
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import describe_weaker
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
+from dp_publish.policy.open_columns import reasons
 
-_ROWS, _DIFFERENT = 10_000, 0.5  # of which so large a part is different in a column of names
+_ROWS = 10_000
 _LEAST = 2  # columns of second moments
 
 
-def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]:
-    """Return the values of every column that holds words, in the first rows, which are private."""
+def words_in_first_rows(table: Table, policy: Policy, n_rows: int) -> dict[str, Counter[str]]:
+    """Return the values of every column that the search would take for words, in the first rows, which are private."""
     found: dict[str, Counter[str]] = {}
-    asked = dict.fromkeys(sought_of(policy).looked, "text")
+    sought, missing = sought_of(policy), table.cells.written.missing
+    asked = dict.fromkeys(sought.looked, "text")
     batch = table.head(asked, _ROWS) if asked else None
+    sigma = Steps(policy, sought, n_rows).counts.sigma if asked else 0.0
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
-        look, values = as_they_look(cells, table.cells.written)
-        if look is Look.WORD:
+        counts = count_looks(cells, missing) * (n_rows / max(len(cells), 1))
+        if Counted(Counter(dict(zip(LOOKS, counts.tolist(), strict=True))), sigma, n_rows).look is Look.WORD:
             found[name] = Counter()
-            count_values(values, found[name])
+            count_values(read_answers(cells, missing), found[name])
     return found
 
 
@@ -57,7 +60,7 @@ def doubt_words(prepared: Prepared) -> list[str]:
     It is a warning and no refusal: whether there is a release must not depend on counts without noise.
     """
     policy, n_rows = prepared.policy, prepared.count_rows()
-    words, least = words_in_first_rows(prepared.table, policy), _LEAST if policy.privacy.is_moments else 1
+    words, least = words_in_first_rows(prepared.table, policy, n_rows), _LEAST if policy.privacy.is_moments else 1
     if _n_left(policy, n_rows, words) >= least:
         return []
     enough = least_mu(policy, lambda weaker: _n_left(weaker, n_rows, words, surely=True) >= least)
@@ -76,13 +79,24 @@ def _n_left(policy: Policy, n_rows: int, words: Mapping[str, Counter[str]], *, s
 def left_out_by_first_rows(policy: Policy, n_rows: int, words: Mapping[str, Counter[str]]) -> dict[str, str]:
     """Return the columns of words of which nothing would be published if all rows are as the first ones, and why."""
     parts = columns_of(policy, n_rows, words)[1]
-    many = {name: len(counts) > _DIFFERENT * counts.total() for name, counts in words.items()}
-    return {name: NAMES if many[name] else TOO_RARE for name in words if not parts[name]}
+    least = least_level(policy, n_rows, len(words), 0.0) if words else 1.0
+    gone = {name: max(counts.values(), default=0) / max(counts.total(), 1) for name, counts in words.items()}
+    return {
+        name: ONE_LEVEL if most > HELD else TOO_RARE if most >= least else NAMES
+        for name, most in gone.items()
+        if not parts[name]
+    }
+
+
+def point_out_rare(table: Table, policy: Policy, n_rows: int) -> list[str]:
+    """Return a sentence on the columns that are searched for and of which nothing would be published, if there are."""
+    rare = reasons(left_out_by_first_rows(policy, n_rows, words_in_first_rows(table, policy, n_rows)))
+    return [f"probably left out as well, by the first rows, for your eyes only: {rare}"] if rare else []
 
 
 def forecast_first_rows(plan: Plan) -> str:
     """Return a sentence with the forecast of the columns that the first rows show."""
-    policy, parts = columns_of(plan.policy, plan.n_rows, words_in_first_rows(plan.table, plan.policy))
+    policy, parts = columns_of(plan.policy, plan.n_rows, words_in_first_rows(plan.table, plan.policy, plan.n_rows))
     kinds = {str(place): "continuous" for place in range(sum(parts.values()))}
     if len(kinds) < _LEAST:
         return f"as the first rows look, fewer than {_LEAST} columns are left to publish: declare what the columns hold"

@@ -54,13 +54,14 @@ from scipy import special
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, with_entries
 from dp_publish.forecast.planned import PlannedMoments, PlannedRelease, moments_error, plan_release, rows_error
 from dp_publish.policy.choices import DEFAULT_SPREAD
@@ -176,7 +177,7 @@ class Outlook:
 
 def forecast(
     policy: Policy,
-    kinds: Mapping[str, str],
+    kinds: Kinds,
     n_rows: int,
     *,
     spread: float = DEFAULT_SPREAD,
@@ -325,7 +326,7 @@ def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
     return Gaussian(*setting)
 
 
-def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> tuple[Column, ...]:
+def _rows_instead(policy: Policy, kinds: Kinds, strength: Privacy) -> tuple[Column, ...]:
     """Return the columns as a release of rows would have them; none where rows do not take a strength like that."""
     blocks = blocks_of(policy.sources)
     highest = {

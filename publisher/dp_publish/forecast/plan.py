@@ -17,7 +17,8 @@ from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.data.cells import KINDS_OF_WORDS
+from dp_publish.data.faults import KINDS_OF_WORDS
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.choosing import choose_release
@@ -65,7 +66,7 @@ class Plan:
     """
 
     policy: Policy = field(repr=False)
-    kinds: dict[str, str]
+    kinds: Kinds
     n_rows: int = field(repr=False)
     mechanism: str | None
     spread: float
@@ -208,7 +209,7 @@ def _notes_on_lost(own: Outlook, spread: float) -> Iterator[str]:
         )
 
 
-def _notes_on_limits(policy: Policy, kinds: dict[str, str], refused: list[tuple[float, str]]) -> Iterator[str]:
+def _notes_on_limits(policy: Policy, kinds: Kinds, refused: list[tuple[float, str]]) -> Iterator[str]:
     """Yield notes on strengths that were not forecast, and on rows that are not published."""
     if refused:
         mus = ", ".join(f"{mu:g}" for mu, _ in refused)
@@ -217,7 +218,7 @@ def _notes_on_limits(policy: Policy, kinds: dict[str, str], refused: list[tuple[
         yield "The policy leaves out some rows, so fewer will be published than were counted here."
 
 
-def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str, str]) -> Iterator[str]:
+def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: Kinds) -> Iterator[str]:
     """Yield notes on the bounds that the policy leaves out."""
     privacy, sections = policy.privacy, {name: policy.column(name) for name in kinds}
     missing = [name for name, each in sections.items() if each.bounds is None and "scale" not in each.model_fields_set]

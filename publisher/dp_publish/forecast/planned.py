@@ -28,6 +28,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.assumptions import calibrate_assumed, fill_bounds
 from dp_publish.policy.columns import require_bounds
 from dp_publish.policy.model import Policy
@@ -80,7 +81,7 @@ class PlannedRelease(ABC):
 
     release: ClassVar[str]
     policy: Policy
-    kinds: Mapping[str, str]
+    kinds: Kinds
     columns: tuple[Column, ...] = ()
 
     @property
@@ -266,7 +267,7 @@ class PlannedMoments(PlannedRelease):
         return mechanism.spends(mechanism.max_rows)
 
 
-def plan_release(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> PlannedRelease:
+def plan_release(policy: Policy, kinds: Kinds, count_rows: Callable[[], int]) -> PlannedRelease:
     """Return the release by a policy, set up.
 
     Parameters

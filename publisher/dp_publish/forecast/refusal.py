@@ -30,15 +30,15 @@ from dp_bundle.base.wording import PASS_ANYWAY, Phrase
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.privacy.noise import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import ColumnType, Kinds
 from dp_publish.data.table import Table
 from dp_publish.forecast.advice import draw_error, forecast_drawn, ways_out
 from dp_publish.forecast.assumptions import rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_look import point_out_oddities
-from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
+from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows, point_out_rare
 from dp_publish.forecast.outlook import Outlook, describe_links, drowns, forecast, is_clear, outlook_of
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease, plan_release
@@ -67,7 +67,7 @@ _ANYWAY = Phrase("or publish it all the same with --anyway", f"or {PASS_ANYWAY.c
 
 
 def refuse_pointless(
-    policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], count_rows: Callable[[], int]
+    policy: Policy, kinds: Kinds, types: Mapping[str, ColumnType], count_rows: Callable[[], int]
 ) -> list[str]:
     """Refuse a release that shows nothing, or one that shows a column as it is; return a warning if it shows little.
 
@@ -300,8 +300,7 @@ def check_in_advance(
     named = quote_header(table, resolved if is_open else policy, names, sure=not is_open)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
-    if question := _ask_whose(table, policy, resolved):
-        raise PolicyError(question, "privacy.unit")
+    require_whose(prepared, policy)
     if is_open:
         _check_open(prepared, anyway=anyway, tell=tell)
         return
@@ -333,7 +332,7 @@ def check_in_advance(
         tell(describe_drowned(drowned, resolved, seen.n_rows))
 
 
-def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> list[DpGraphError]:
+def find_unreadable(table: Table, policy: Policy, kinds: Kinds) -> list[DpGraphError]:
     """Return why rows cannot be read as the policy has them, all of them: cells that are none, and refused gaps.
 
     All that is published is read, to the end, so that nothing is booked for a release that could not be.
@@ -379,6 +378,18 @@ def _ask_whose(table: Table, policy: Policy, resolved: Policy) -> str:
     return ask_whose(policy, find_repeated(table, raw_names(table.types, resolved.sources)))
 
 
+def require_whose(prepared: Prepared, policy: Policy) -> None:
+    """Refuse a release of rows that may be several to a person, if the policy as it was written leaves that open.
+
+    Raises
+    ------
+    PolicyError
+        It asks who a person is.
+    """
+    if question := _ask_whose(prepared.table, policy, prepared.policy):
+        raise PolicyError(question, "privacy.unit")
+
+
 def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]) -> None:
     """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
@@ -404,7 +415,7 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         odd = point_out_oddities(plan.table, found.names)
         sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
         gone = [f"left out: {reasons(found.left_out)}"] if found.left_out else []
-        return [*remarks, *gone, *odd, *sized]
+        return [*remarks, *gone, *point_out_rare(plan.table, plan.policy, plan.n_rows), *odd, *sized]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
     remarks += point_out_oddities(plan.table, raw_names(plan.kinds, plan.policy.sources), declared=True)
     notes = remarks + survey_columns(seen, plan.policy, kinds)

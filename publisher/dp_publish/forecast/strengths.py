@@ -4,15 +4,16 @@ Strengths and numbers as plans print them: rounded up, so that no figure promise
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.base.quoting import MARGIN, percent_at_most, round_up
-from dp_bundle.privacy.normal import normal_tail
+from dp_bundle.privacy.noise import normal_tail
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.outlook import GRID, Outlook, forecast
 from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.model import Policy, Privacy
@@ -49,7 +50,7 @@ def takes_mu(mechanism: str | None) -> bool:
 
 def forecast_each(
     policy: Policy,
-    kinds: Mapping[str, str],
+    kinds: Kinds,
     n_rows: int,
     mus: Sequence[float],
     spread: float,

@@ -1,18 +1,23 @@
 """Who a person is: columns that may say whose a row is, and the question that is asked where their values repeat.
 
-The first rows show whether they do, which decides what the publisher is asked, and nothing that is published: the
-answer is hers, and so is the unit of privacy that follows from it. Columns that are left out count, too.
+The first rows show whether they do, or later ones whether those return. That decides what the publisher is asked, and
+nothing that is published: the answer is hers, and so is the unit of privacy that follows from it. Columns that are left
+out count, too.
 """
 
+import re
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_bundle.base.errors import DataError
 from dp_bundle.base.quoting import listed
 from dp_bundle.base.wording import Phrase, typed
+from dp_bundle.data.rows import batch_rows
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.data.typed import Cells, decoded, is_text
@@ -27,6 +32,15 @@ _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 _LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
 _MANY, _SAME = 0.1, 0.99  # different words, of all: more than categories have, and fewer than one in every row
 _CODE, _LONG_NUMBER = r"^\S*\d\S*$", r"^\s*\d{9,}\s*$"
+_MIXED = r"^\S*(?:\pL\S*\d|\d\S*\pL)\S*$"  # letters and digits, unlike times and ranges of ages
+_THING = re.compile(  # names of columns whose codes recur, and are no person's
+    r"(?i)(?:^|[\W_])(?:zip|plz|post|icd|diag|atc|prod|sku|item|arti[ck]|model|vers|dat[eu]|time|zone|flight|gene|snp"
+    r"|year|jahr|ann[eoé]|año|day|month|week|quarter|trial|wave)"
+)
+_WHOLE = (Look.WHOLE, Look.CODE)
+_NUMBERED = r"^[1-9]\d{3,}[1-9]$"
+_OF_TIME = r"^(?:(?:19|20)\d\d\D?(?:0[1-9]|1[0-2])(?:\D?\d\d)?|\d\d?[:h]\d\d(?::\d\d)?)$"  # months, days, hours
+_ALIKE, _ROUND, _RETURN = 0.9, 0.2, 0.5  # of numbers of persons: of one length, that end in a zero, different ones
 _TOGETHER = 10  # rows of one person, for which it is said what remains of the protection
 _BY_COLUMN = Phrase("--unit {} --max-rows K", "“Several rows may be one person’s”")
 _ANSWER = typed("--unit")
@@ -36,8 +50,9 @@ _BY_ROW = Phrase("--unit row", "“One row is one person”")
 def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     """Return the columns that may say whose a row is and repeat in the first rows, with how many values they have.
 
-    They are told by their names, or by codes or numbers that recur as those of persons do: codes and long numbers,
-    different in more than a tenth of the rows, or numbers each in equally many rows.
+    They are told by their names, or by codes or numbers that recur as those of persons do: codes and long numbers, or
+    numbers each in equally many rows. Codes that are different in a tenth of the rows or less may be of things, if
+    that is their column's name.
 
     Parameters
     ----------
@@ -52,16 +67,20 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
     if batch is None or batch.num_rows < _LEAST_ROWS:
         return {}
-    found = {}
+    found, single = dict[str, int](), dict[str, pa.Array]()
     for name, cells in zip(asked, batch.columns, strict=True):
         kept = _without_gaps(cells)
         different = len(pc.unique(kept))
         is_named = named_like_a_person(name) or named_like_an_identifier(name)
-        if len(kept) < _LEAST_ROWS or different == len(kept):
+        if len(kept) < _LEAST_ROWS:
             continue
-        if different >= _LEAST_NAMED if is_named else _recur(kept, table):
+        if different == len(kept):
+            single |= {name: kept} if is_named or _may_return(kept, table) else {}
+        elif different >= _LEAST_NAMED if is_named else _recur(name, kept, table):
             found[name] = different
-    return found
+    if single and table.count_rows() > batch.num_rows:
+        found |= _find_returning(stored, single, batch.num_rows)
+    return {name: found[name] for name in asked if name in found}
 
 
 def _without_gaps(cells: pa.Array) -> pa.Array:
@@ -69,21 +88,55 @@ def _without_gaps(cells: pa.Array) -> pa.Array:
     return kept.filter(pc.not_equal(kept, "")) if is_text(kept.type) else kept
 
 
-def _recur(kept: pa.Array, table: Table) -> bool:
-    """Return whether values recur as identifiers of persons do, whatever their column is called."""
-    counts = pc.value_counts(kept).field("counts").to_pylist()
-    if len(counts) < _LEAST_ALIKE or not (is_text(kept.type) or pa.types.is_integer(kept.type)):
+def _find_returning(stored: Table, single: Mapping[str, pa.Array], n_first: int) -> dict[str, int]:
+    """Return the columns of which the first values return in later rows, as in the waves of a panel."""
+    found: dict[str, int] = {}
+    with suppress(DataError):  # which whoever reads the rest of these rows will tell
+        for batch in stored.read(dict.fromkeys(single, AS_IT_IS), batch_rows(len(single))):
+            later, n_first = batch.slice(n_first), max(n_first - batch.num_rows, 0)
+            for name in single.keys() - found.keys():
+                if pc.any(pc.is_in(decoded(later.column(name)), value_set=single[name])).as_py():
+                    found[name] = len(single[name])
+    return found
+
+
+def _may_return(kept: pa.Array, table: Table) -> bool:
+    """Return whether different values may be those of persons: whole numbers or codes."""
+    look = _look_of(kept, table)
+    return look in _WHOLE or (look is Look.WORD and _share_like(_CODE, kept) > _SAME)
+
+
+def _recur(name: str, kept: pa.Array, table: Table) -> bool:
+    """Return whether values recur as identifiers of persons do, though their column is not named so."""
+    counts, look = pc.value_counts(kept).field("counts").to_pylist(), _look_of(kept, table)
+    if len(counts) < _LEAST_ALIKE or look not in (*_WHOLE, Look.WORD) or _share_like(_OF_TIME, kept) > _SAME:
         return False
     n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
     whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
-    words = kept.cast(pa.string())
-    look = as_they_look(words, table.cells.written)[0]
-    is_number = look in (Look.WHOLE, Look.CODE)
-    if is_number and min(whole) == max(counts) > 1:
+    share, of_things = len(counts) / len(kept), _THING.search(name) is not None
+    is_few, is_balanced = share <= _MANY, min(whole) == max(counts) > 1
+    if look in _WHOLE and not of_things and (is_balanced or (share < _RETURN and _are_numbered(kept))):
         return True
-    pattern = _LONG_NUMBER if is_number else _CODE
-    codes: float = pc.mean(pc.match_substring_regex(words, pattern)).as_py()
-    return (is_number or look is Look.WORD) and codes > _SAME and _MANY < len(counts) / len(kept) < _SAME
+    pattern = _LONG_NUMBER if look in _WHOLE else _MIXED if is_few else _CODE
+    return not (is_few and of_things) and share < _SAME and _share_like(pattern, kept) > _SAME
+
+
+def _are_numbered(kept: pa.Array) -> bool:
+    """Return whether nearly all whole numbers have as many digits, and zeros at their ends no oftener than others."""
+    lengths = pc.value_counts(pc.utf8_length(kept.cast(pa.string()))).field("counts")
+    return pc.max(lengths).as_py() > _ALIKE * len(kept) and _share_like(_NUMBERED, kept) > 1 - _ROUND
+
+
+def _look_of(kept: pa.Array, table: Table) -> Look | None:
+    """Return what values look like; nothing is said of stored numbers that are not whole."""
+    if not (is_text(kept.type) or pa.types.is_integer(kept.type)):
+        return None
+    return as_they_look(kept.cast(pa.string()), table.cells.written)[0]
+
+
+def _share_like(pattern: str, kept: pa.Array) -> float:
+    share: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), pattern)).as_py()
+    return share
 
 
 def ask_whose(policy: Policy, repeated: Collection[str]) -> str:

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.files.new_files import make_private_folder
-from dp_bundle.files.ownership import home_folder
+from dp_bundle.files.new_files import home_folder, make_private_folder
 from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, chain
 

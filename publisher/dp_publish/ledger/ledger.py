@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.base.wording import IN_POLICY, LEAVE_IT_OUT
+from dp_bundle.files.new_files import home_folder
 from dp_bundle.files.opening import open_store
-from dp_bundle.files.ownership import home_folder
 from dp_bundle.files.places import is_uri
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage

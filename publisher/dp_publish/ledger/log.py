@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
-from dp_bundle.files.new_files import locked, settle, write_whole
-from dp_bundle.files.ownership import require_own
+from dp_bundle.files.new_files import locked, require_own, settle, write_whole
 from dp_publish.ledger.books import Books, line_that_restores, new_line, read_books, read_event
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.events import PATIENCE, Append, Events, file_of

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.bundle.reading import find_bundles, open_bundle
-from dp_bundle.files.ownership import home_folder
+from dp_bundle.files.new_files import home_folder
 from dp_bundle.manifest.costs import booked_rhos, unit_costs
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho

@@ -12,7 +12,7 @@ from typing import Any
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.base.wording import LEAVE_IT_OUT
-from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
+from dp_bundle.manifest.columns import MAX_LEVELS, NO_VALUE, Source
 from dp_publish.data.dates import has_date
 from dp_publish.data.kinds import KINDS, OF_TEXT, ColumnType, WrittenSource
 from dp_publish.data.table import Table, coded

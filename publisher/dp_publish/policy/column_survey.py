@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import ColumnType, Kinds
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -28,7 +28,8 @@ _PERSON = re.compile(  # people and households in several languages; groups are 
     r"(?i)(?:(?:(id)|no|nr|num|number|numero|número|numéro|code)[\W_]*(?:d[eu]|del|der|di|do|van)?[\W_]*)?"
     r"(?:pers(?:on)?|people|patient|pat|pt|subject|subj|participant|respondent|client|customer|cust|user|member|student"
     r"|pupil|employee|worker|citizen|resident|inhabitant|household|hh|family|child|infant|mother|donor|individual|indiv"
-    r"|case|account|author|owner|driver|tenant|voter|insured|beneficiary|animal"
+    r"|case|account|author|owner|driver|tenant|voter|insured|beneficiary|animal|couple|borrower|taxpayer|phone|name"
+    r"|telephone|passport|imei|msisdn"
     r"|person(?:en|al)?|patient(?:en|in)?|kund(?:e|en|in)?|teilnehmer(?:in)?|proband(?:in|en)?|versicherter?|versicherten"
     r"|mitarbeiter(?:in)?|schüler(?:in)?|nutzer(?:in)?|haushalts?|familien?|mitglieds?|bürger|fall|einwohner|bewohner"
     r"|personne|patiente|cliente|usager|assuré|élève|ménage|foyer|famille|individu|sujet|adhérent|salarié|enquêté"
@@ -36,9 +37,12 @@ _PERSON = re.compile(  # people and households in several languages; groups are 
     r"|soggetto|participante|partecipante|individuo|ciudadano|cidadão|cittadino|encuestado|empleado|hogares"
     r"|persoon|patiënt|klant|deelnemer|gebruiker|huishouden|gezin|leerling|medewerker|kund|deltagare|deltager|deltaker"
     r"|bruker|bruger|hushåll|husstand|elev|henkilö|potilas|asiakas|osoba|pacjent|klient|uczestnik|pacient|pacijent"
-    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자|(pid|uid|ssn|mrn)|nhs"
-    r"|e?-?mail|login|username|pseudonym|kennung|identifi(?:er|ant|cador|cativo)|matricula|matrícula|dni|nif|cpf|iban)"
-    r"(?:e?s)?[\W_]*(id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|号|番号|번호)?[\W_]*"
+    r"|uczeń|uczen|pracownik|员工|学生|病人|会员|社員|従業員|학생|직원"
+    r"|пациент|клиент|участник|человек|患者|顧客|客户|用户|ユーザー|利用者|会員|住民|个人|個人|환자|고객|사용자"
+    r"|(pid|uid|ssn|mrn|codice[ _]fiscale)|nhs|e?-?mail|login"
+    r"|username|pseudonym|kennung|identifi(?:er|ant|cador|cativo)|matricula|matrícula|dni|nif|cpf|iban)"
+    r"(?:e?s)?[\W_]*"
+    r"(id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|ssn|号|编号|番号|번호)?[\W_]*"
 )
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _CELLS = 2**20
@@ -64,7 +68,6 @@ _LEAVE_ONE_OUT = Phrase("Set drop = true in the policy to leave one out", "Leave
 _SAY_WHOSE = Phrase('unit = { entity = "...", max_rows = ... }', "say above whose rows they are")
 _COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing"
 COSTLY = Phrase(f"{_COSTLY}: set drop = true in the policy", f"{_COSTLY}: leave it out")
-_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,11 @@ class Glance:
     """
 
     n_rows: int = field(repr=False)
-    values: dict[str, _Floats] = field(repr=False)
+    values: dict[str, Floats] = field(repr=False)
     padded: tuple[str, ...] = field(default=(), repr=False)
 
 
-def glance(table: Table, kinds: dict[str, str]) -> Glance:
+def glance(table: Table, kinds: Kinds) -> Glance:
     """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
     rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
     batch = table.head(kinds, rows)
@@ -99,9 +102,7 @@ def glance(table: Table, kinds: dict[str, str]) -> Glance:
     return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()}, padded)
 
 
-def glance_at_readable(
-    table: Table, policy: Policy, kinds: dict[str, str]
-) -> tuple[Glance, dict[str, str], list[CellError]]:
+def glance_at_readable(table: Table, policy: Policy, kinds: Kinds) -> tuple[Glance, Kinds, list[CellError]]:
     """Read the first rows of the columns that can be read; return these, too, and what is said of all others."""
     unread: list[CellError] = []
     while kinds:
@@ -288,7 +289,7 @@ def _constants(seen: Glance) -> list[str]:
     return _telling(seen, lambda ordered: float(np.mean(ordered == ordered[len(ordered) // 2])) >= _SAME)
 
 
-def _telling(seen: Glance, is_so: Callable[[_Floats], bool]) -> list[str]:
+def _telling(seen: Glance, is_so: Callable[[Floats], bool]) -> list[str]:
     """Return the columns with enough values, in order of size, of which something holds."""
     return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
 
@@ -314,11 +315,11 @@ def _about_identifiers(names: list[str], how: str) -> str:
     )
 
 
-def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
+def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
-    They are written in nines, eights or sevens, and farther from all other values than those are from one another; or
-    they are one digit and the only values outside of the bounds.
+    They are written in nines, eights or sevens, and farther from all other values than those are from one another, or
+    below zero as no other; or they are one digit and the only values outside of the bounds.
 
     Parameters
     ----------
@@ -344,7 +345,11 @@ def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[floa
             found |= {
                 value
                 for value in coded
-                if (max(low - value, value - high) > high - low if is_long else alone and not _is_within(value, bounds))
+                if (
+                    max(low - value, value - high) > high - low or value < 0 <= low
+                    if is_long
+                    else alone and not _is_within(value, bounds)
+                )
             }
     return {value: numbers[value] for value in sorted(found)}
 

@@ -17,8 +17,8 @@ from dp_bundle.base.wording import LEAVE_IT_OUT, LEAVE_OUT, Phrase
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
-from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.kinds import AS_IT_IS, ColumnType
+from dp_publish.data.faults import KINDS_OF_WORDS
+from dp_publish.data.kinds import AS_IT_IS, ColumnType, Kinds
 from dp_publish.data.table import Source, Table, coded, open_table
 from dp_publish.policy.coded_columns import (
     code_columns,
@@ -65,7 +65,7 @@ class Prepared:
     data: Source = field(repr=False)
     table: Table = field(repr=False)
     policy: Policy
-    kinds: dict[str, str]
+    kinds: Kinds
     left_out: tuple[str, ...] = field(repr=False)
     withheld: tuple[str, ...] = field(repr=False)
 
@@ -227,9 +227,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     return entry.model_copy(update={"kind": kind, "bounds": bounds})
 
 
-def choose_columns(
-    table: Table, policy: Policy, withheld: Collection[str] = ()
-) -> tuple[dict[str, str], tuple[str, ...]]:
+def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Kinds, tuple[str, ...]]:
     """Return the columns to publish, each with its kind, and the names of those left out; `policy` is resolved.
 
     Parameters
@@ -250,7 +248,7 @@ def choose_columns(
     entity = policy.privacy.entity.entity if policy.privacy.entity else None
 
     covariance = policy.privacy.is_moments
-    kinds: dict[str, str] = {}
+    kinds: Kinds = {}
     left_out: list[str] = []
     for name, declared in table.types.items():
         entry = policy.column(name)
@@ -267,7 +265,7 @@ def choose_columns(
     return kinds, tuple(left_out)
 
 
-def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
+def require_bounds(policy: Policy, kinds: Kinds) -> None:
     """Refuse columns without declared bounds, where none can be found privately.
 
     Raises
@@ -290,7 +288,7 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
     )
 
 
-def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str]) -> None:
+def _require_publishable(policy: Policy, kinds: Kinds, left_out: list[str]) -> None:
     meant = [name for name in left_out if policy.column(name).bounds is not None and not policy.column(name).drop]
     if meant:
         raise PolicyError(
@@ -322,7 +320,7 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         )
 
 
-def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:
+def _require_no_index(policy: Policy, kinds: Kinds) -> None:
     """Refuse the labels of rows, which are written along with a table unasked, unless the policy declares them."""
     if "" in kinds:
         leave_out = _leave_index_out('""')
@@ -348,7 +346,7 @@ def _leave_index_out(name: str) -> Phrase:
     )
 
 
-def _require_size(policy: Policy, kinds: dict[str, str]) -> None:
+def _require_size(policy: Policy, kinds: Kinds) -> None:
     """Refuse more columns, and longer names and descriptions, than a reader takes in a manifest."""
     if len(kinds) > MAX_COLUMNS:
         raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: {_LEAVE_SOME_OUT}")

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.new_files import read_regular
 from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import MAX_COLUMNS

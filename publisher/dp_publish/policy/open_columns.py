@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.base.wording import LEAVE_IT_OUT
-from dp_bundle.manifest.sources import MAX_LEVELS
+from dp_bundle.manifest.columns import MAX_LEVELS
 from dp_publish.data.kinds import OF_TEXT, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier

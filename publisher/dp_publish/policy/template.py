@@ -11,10 +11,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tomlkit.items import SingleKey
 
 from dp_bundle.base.quoting import and_more
+from dp_bundle.manifest.columns import MAX_LEVELS
 from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.manifest.sources import MAX_LEVELS
-from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.dialect import Layout
+from dp_publish.data.faults import KINDS_OF_WORDS
 from dp_publish.data.foreign import Described
 from dp_publish.data.kinds import KINDS, ColumnType
 from dp_publish.policy.column_survey import named_like_a_person, named_like_an_identifier

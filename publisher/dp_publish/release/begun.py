@@ -25,11 +25,11 @@ from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.files.new_files import link_hidden, locked, locked_folder, write_whole
 from dp_bundle.files.opening import remove_below
 from dp_bundle.files.places import is_uri
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Source
 from dp_bundle.manifest.guarantee import Discovery, Guarantee
 from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import Source
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.ledger.ledger import Ledger
@@ -269,7 +269,7 @@ def cancel(ledger: Ledger, dataset: str, number: int) -> str:
     )
 
 
-def digest_of_release(table: Table, kinds: Mapping[str, str], decided: Any) -> str:
+def digest_of_release(table: Table, kinds: Kinds, decided: Any) -> str:
     """Return the digest of a table, of its files or of columns in memory, and of all else that decides on a release."""
     whole = hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=16)
     if table.describe is None:

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.data.margins import write_margins
@@ -39,6 +40,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Contents, Part
@@ -72,9 +74,7 @@ class CovarianceMaker:
         Mechanism, strength and bounds do not go together.
     """
 
-    def __init__(
-        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: LocalWork | ClusterJob
-    ) -> None:
+    def __init__(self, policy: Policy, kinds: Kinds, partition: str | None, work: LocalWork | ClusterJob) -> None:
         self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._columns = moment_columns(policy, kinds)
 
@@ -235,9 +235,7 @@ def _merge_both(
     return merge(one[0], other[0]), one[1]
 
 
-def _values(
-    batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool
-) -> NDArray[np.float64]:
+def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool) -> Floats:
     """Return a batch as numbers, with what the policy says of missing ones done, unless the mechanism places them."""
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
@@ -285,7 +283,7 @@ def estimate_errors(noisy: NoisyMoments, draw: Callable[[ExactMoments], NoisyMom
     return float(np.sqrt(np.mean(on))), float(np.sqrt(np.mean(beside)))
 
 
-def _as_sums(matrix: NDArray[np.float64], scaling: Scaling, n_rows: int | None) -> ExactMoments:
+def _as_sums(matrix: Floats, scaling: Scaling, n_rows: int | None) -> ExactMoments:
     """Return noisy sums as if they were exact."""
     p, c = scaling.n_features, scaling.constant
     if n_rows is None:
@@ -294,5 +292,5 @@ def _as_sums(matrix: NDArray[np.float64], scaling: Scaling, n_rows: int | None) 
     return ExactMoments(scaling, n_rows, _integers(matrix[:p, :p] * 4**GRID_BITS), _integers(sums * 2**GRID_BITS))
 
 
-def _integers(values: NDArray[np.float64]) -> NDArray[Any]:
+def _integers(values: Floats) -> NDArray[Any]:
     return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

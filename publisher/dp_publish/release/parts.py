@@ -22,6 +22,7 @@ from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
 from dp_bundle.engines.engine import Threads, closing_results, map_in_order
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.policy.memory import count_threads
@@ -211,7 +212,7 @@ class LocalWork:
 
     has_staged_noise: ClassVar = False
 
-    read: Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+    read: Callable[[Kinds], Iterator[pa.RecordBatch]]
     table: Table | None = None
     keeps_numbers: bool = True
     cap: EntityCap | None = None
@@ -219,7 +220,7 @@ class LocalWork:
 
     def total(
         self,
-        kinds: dict[str, str],
+        kinds: Kinds,
         add: Callable[[Iterator[pa.RecordBatch]], T],
         merge: Callable[[T, T], T],
         progress: Callable[[int], None] | None = None,
@@ -265,7 +266,7 @@ class LocalWork:
         if self.cap is not None:
             self.cap.require_unchanged()
 
-    def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
+    def write(self, kinds: Kinds, columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Add noise to all rows, and return the parts in order.
 
         All cores do so if that is worth it and it is known where parts begin.
@@ -292,7 +293,7 @@ class LocalWork:
         self,
         table: Table,
         planned: Sequence[RowRange],
-        kinds: dict[str, str],
+        kinds: Kinds,
         columns: tuple[Column, ...],
         making: Making,
     ) -> list[Part]:

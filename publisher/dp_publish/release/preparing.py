@@ -28,14 +28,13 @@ from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.base.wording import A_POLICY
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
-from dp_bundle.manifest.base import software_with_code
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, software_with_code
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu
 from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.contribution_cap import EntityCap
-from dp_publish.data.kinds import published
+from dp_publish.data.kinds import Kinds, published
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source, Table, reads_alone
 from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
@@ -204,7 +203,7 @@ class Order:
     """
 
     policy: Policy
-    kinds: dict[str, str]
+    kinds: Kinds
     left_out: tuple[str, ...]
     withheld: tuple[str, ...]
     partition: str | None
@@ -256,10 +255,10 @@ class ParsedOnce:
 
     def __init__(self, table: Table, rows: int, folder: Path) -> None:
         self._table, self._rows, self._folder = table, rows, folder
-        self._kinds: dict[str, str] = {}
+        self._kinds: Kinds = {}
         self._kept: list[pa.RecordBatch] | IO[bytes] = []
 
-    def read(self, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    def read(self, kinds: Kinds) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, with the columns of some kinds."""
         if self._table.survey is None or "text" in kinds.values():
             yield from self._table.read(kinds, self._rows)
@@ -272,7 +271,7 @@ class ParsedOnce:
             self._kept.seek(0)
             yield from pa.ipc.open_stream(self._kept)
 
-    def _parse(self, kinds: dict[str, str], n_rows: int) -> Iterator[pa.RecordBatch]:
+    def _parse(self, kinds: Kinds, n_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows, and keep them if all are asked for."""
         batches, n_numbers = self._table.read(kinds, self._rows), n_rows * len(kinds)
         if n_numbers <= _MOST_KEPT:
@@ -361,9 +360,7 @@ class RowsMaker:
         Strength, bounds and kinds do not go together, as far as that can be said before bounds are found.
     """
 
-    def __init__(
-        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: LocalWork | ClusterJob
-    ) -> None:
+    def __init__(self, policy: Policy, kinds: Kinds, partition: str | None, work: LocalWork | ClusterJob) -> None:
         self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._shares = share_mu(policy, kinds)
         self._columns: tuple[Column, ...] | None = None
@@ -382,7 +379,7 @@ class RowsMaker:
             found = making.begun.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, making))
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
-        kinds: dict[str, str] = {column.name: column.kind for column in columns}
+        kinds: Kinds = {column.name: column.kind for column in columns}
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         parts = self.work.write(kinds, columns, making)
         self.work.require_unchanged()
@@ -393,9 +390,7 @@ class RowsMaker:
 Maker: TypeAlias = RowsMaker | CovarianceMaker | DiscoveringMaker
 
 
-def _search_bounds(
-    work: LocalWork | ClusterJob, kinds: dict[str, str], shares: Shares, making: Making
-) -> dict[str, Bounds]:
+def _search_bounds(work: LocalWork | ClusterJob, kinds: Kinds, shares: Shares, making: Making) -> dict[str, Bounds]:
     """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
     chosen = {name: kinds[name] for name in shares.searched}
     if not chosen:

@@ -12,6 +12,7 @@ error, as a file may be in place though the answer was lost.
 
 import contextlib
 import datetime
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +49,11 @@ from dp_publish.release.workers.cluster import Cluster, require_apart
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _ONWARD = "the same command on the same table goes on with it, at no further cost"
+_ELSEWHERE = (
+    "%s was begun by an earlier command, which had put it at %s: it is finished there, and nothing is at %s; the same "
+    "command again makes another release"
+)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -242,6 +248,8 @@ def _go_on(order: Order, begun: Begun, sealed: Sealed) -> Receipt:
             )
         if entry.state != "published":
             ledger.commit(reservation, sealed.manifest_sha256, _recorded(target))
+    if target.spelled != order.target.spelled:
+        _log.warning(_ELSEWHERE, _name(reservation), target.path, order.target.path)
     return _receipt(replace(order, target=target), reservation, sealed, begun)
 
 

@@ -23,14 +23,13 @@ from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, cells_of, mu_of_gap
+from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, Source, cells_of, mu_of_gap
 from dp_bundle.manifest.guarantee import Guarantee, release_mu, release_rho
-from dp_bundle.manifest.sources import Source
 from dp_bundle.privacy.noise import MAX_SIGMA
 from dp_publish.accounting.conversions import ROUND_UP, Cost, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
-from dp_publish.data.kinds import KINDS
+from dp_publish.data.kinds import KINDS, Kinds
 from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.columns import public_facts
 from dp_publish.policy.model import Policy
@@ -80,7 +79,7 @@ class Shares:
     choice_mu: float = 0.0
 
 
-def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
+def share_mu(policy: Policy, kinds: Kinds) -> Shares:
     """Share the policy's strength out over the columns to be published, and what has to be found for them."""
     privacy, strength = policy.privacy, policy.privacy.strength
     if strength is None:
@@ -91,7 +90,7 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     return _share_target(policy, kinds, searched, target)
 
 
-def _share_target(policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...], target: float) -> Shares:
+def _share_target(policy: Policy, kinds: Kinds, searched: tuple[str, ...], target: float) -> Shares:
     """Share the unit's mu out."""
     privacy = policy.privacy
     is_mu = isinstance(privacy.strength, GaussianDP) or bool(searched)
@@ -121,7 +120,7 @@ def _share_target(policy: Policy, kinds: Mapping[str, str], searched: tuple[str,
     return Shares(target, columns, cells, is_mu, responses, searched, each)
 
 
-def _shares_of_sigma(policy: Policy, kinds: Mapping[str, str], sigma: float) -> Shares:
+def _shares_of_sigma(policy: Policy, kinds: Kinds, sigma: float) -> Shares:
     """Return the parts that follow from a given sigma."""
     members = _cells(policy, kinds)
     asked = [source.name for source in policy.sources if _mechanism(policy, source) == "randomized-response"]
@@ -139,7 +138,7 @@ def _shares_of_sigma(policy: Policy, kinds: Mapping[str, str], sigma: float) -> 
     return Shares(math.inf, columns, cells, is_mu=False)
 
 
-def _cells(policy: Policy, kinds: Mapping[str, str]) -> dict[str, list[str]]:
+def _cells(policy: Policy, kinds: Kinds) -> dict[str, list[str]]:
     """Return the published columns of each of a row's cells."""
     blocks = blocks_of(policy.sources)
     members: dict[str, list[str]] = {}
@@ -180,14 +179,14 @@ def _mechanism(policy: Policy, source: Source) -> str | None:
     return policy.column(source.columns[0]).mechanism
 
 
-def calibrate(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
+def calibrate(policy: Policy, kinds: Kinds) -> tuple[Column, ...]:
     """Return the columns as they will be published, where the policy alone decides: all bounds given."""
     return set_noise(policy, kinds, share_mu(policy, kinds))
 
 
 def set_noise(
     policy: Policy,
-    kinds: Mapping[str, str],
+    kinds: Kinds,
     shares: Shares,
     *,
     found: Mapping[str, Bounds] | None = None,
@@ -286,7 +285,7 @@ def _sigma_beside(policy: Policy, value: Column, shares: Shares) -> float:
     return ROUND_UP / math.sqrt(mu * mu - of_value * of_value)
 
 
-def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, searched: bool) -> float:
+def _target_mu(policy: Policy, strength: Strength, kinds: Kinds, *, searched: bool) -> float:
     """Return the unit's mu: that of the strength; of discrete noise at (epsilon, delta) the largest sqrt(2 rho)."""
     discrete = [name for name, kind in kinds.items() if not ROW_NOISE[kind].is_gaussian]
     if not isinstance(strength, ApproximateDP) or not discrete:
@@ -329,9 +328,7 @@ def _reach(policy: Policy, name: str, bounds: Bounds | None) -> float:
     return min(width, math.inf if limit is None else limit)
 
 
-def cost_of_rows(
-    policy: Policy, kinds: Mapping[str, str], shares: Shares, columns: Sequence[Column] | None = None
-) -> Cost:
+def cost_of_rows(policy: Policy, kinds: Kinds, shares: Shares, columns: Sequence[Column] | None = None) -> Cost:
     """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
 
     That is what the shares allow, or the little less that the `columns` take, where these are known already. Where

@@ -37,12 +37,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Cell, Column, Noise, RandomizedResponse, cells_of
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
-from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_variance
-from dp_bundle.privacy.normal import normal_quantile
+from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_variance, normal_quantile
 from dp_publish.accounting.curve import Loss
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
@@ -267,7 +267,7 @@ def is_response_better(n_levels: int, mu: float, sigma: float) -> bool:
     return replaced < added
 
 
-def respond(codes: NDArray[np.int64], response: RandomizedResponse, keystream: Keystream) -> NDArray[np.int64]:
+def respond(codes: Integers, response: RandomizedResponse, keystream: Keystream) -> Integers:
     """Return the levels that come out, as places from 0.
 
     Parameters
@@ -293,7 +293,7 @@ _WORDS = 2**32
 
 def sample_replacements(
     size: int, numerator: int, n_levels: int, keystream: Keystream
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+) -> tuple[NDArray[np.intp], Integers]:
     """Draw the cells whose level is replaced, and their new levels, uniform among all.
 
     Parameters
@@ -320,7 +320,7 @@ def sample_replacements(
     return places, _uniform(len(places), n_levels, keystream)
 
 
-def _uniform(size: int, n_levels: int, keystream: Keystream) -> NDArray[np.int64]:
+def _uniform(size: int, n_levels: int, keystream: Keystream) -> Integers:
     """Draw levels; words that would make some of them more likely are drawn again."""
     words = np.empty(size, dtype=np.uint32)
     keystream.fill(words)

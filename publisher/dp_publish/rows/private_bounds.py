@@ -20,9 +20,9 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy import special
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.data.rows import to_numpy
 from dp_publish.rows.noise import Bounds
@@ -70,7 +70,7 @@ def search_mu(unit: str, n_columns: int, mu_each: float, max_rows: int = 1) -> f
     return ExponentialMechanism(mu_each).cost * _n_choices(unit, n_columns, max_rows)
 
 
-def count_values(batches: Iterable[pa.RecordBatch], n_columns: int) -> tuple[NDArray[np.int64], int]:
+def count_values(batches: Iterable[pa.RecordBatch], n_columns: int) -> tuple[Integers, int]:
     """Return the counts of every column's values by cell, which are private, and the number of rows.
 
     Returns
@@ -88,9 +88,7 @@ def count_values(batches: Iterable[pa.RecordBatch], n_columns: int) -> tuple[NDA
     return counts, n_rows
 
 
-def merge_values(
-    one: tuple[NDArray[np.int64], int], other: tuple[NDArray[np.int64], int]
-) -> tuple[NDArray[np.int64], int]:
+def merge_values(one: tuple[Integers, int], other: tuple[Integers, int]) -> tuple[Integers, int]:
     """Return what `count_values` gives of two runs of rows together; the first is overwritten."""
     counts = one[0]
     counts += other[0]
@@ -98,7 +96,7 @@ def merge_values(
 
 
 def find_bounds(
-    counts: NDArray[np.int64], kinds: Iterable[str], mu_each: float, half_widths: Iterable[float], keystream: Keystream
+    counts: Integers, kinds: Iterable[str], mu_each: float, half_widths: Iterable[float], keystream: Keystream
 ) -> list[Bounds]:
     """Return bounds for every column, found privately from its counts.
 

@@ -6,8 +6,8 @@ They are imported where they are called, so that what is refused before has not 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.kernels import njit
 
 _MARGIN = 2.0**-31  # of a decision in floating point
@@ -16,7 +16,7 @@ OPEN = 1 << 62  # subtracted from a block's number while its first proposal is n
 
 
 @njit()
-def tally(counts: NDArray[np.int64], places: NDArray[np.float64]) -> None:
+def tally(counts: Integers, places: Floats) -> None:
     """Count places in cells, those below the first in it, those beyond the last in that, and missing ones nowhere."""
     last = len(counts) - 1
     for place in places:

@@ -23,8 +23,8 @@ analysis, arXiv 1310.8110. Their equation for b; Amin et al. (2019) print 0 for 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.sampling.gaussian import standard_normals
 from dp_publish.sampling.keystream import Keystream
@@ -33,7 +33,7 @@ _MOST_PROPOSALS = 200_000
 _BATCH = 1 << 16  # numbers at most
 
 
-def sample_bingham(weights: NDArray[np.float64], rng: Keystream) -> NDArray[np.float64]:
+def sample_bingham(weights: Floats, rng: Keystream) -> Floats:
     """Return one unit vector with density proportional to ``exp(sum_i weights_i u_i^2)``.
 
     Parameters
@@ -72,7 +72,7 @@ def sample_bingham(weights: NDArray[np.float64], rng: Keystream) -> NDArray[np.f
         log_uniform = np.log((words + 0.5) * 2.0**-64)
         accepted = np.flatnonzero(log_uniform < 0.5 * d * np.log1p(2 * w / b) - w - log_most)
         if accepted.size:
-            chosen: NDArray[np.float64] = x[accepted[0]]
+            chosen: Floats = x[accepted[0]]
             return chosen / np.linalg.norm(chosen)
 
         n_tried += n_next
@@ -80,7 +80,7 @@ def sample_bingham(weights: NDArray[np.float64], rng: Keystream) -> NDArray[np.f
     raise PrivacyError("the eigenvector sampler reached its bound on work: nothing was released, try again")
 
 
-def envelope_parameter(a: NDArray[np.float64]) -> float:
+def envelope_parameter(a: Floats) -> float:
     """Return the b in [1, d] that solves ``sum 1 / (b + 2 a_i) = 1``, where the smallest a_i is 0.
 
     Newton's method from below on a convex, falling function; any b in the interval would be valid.

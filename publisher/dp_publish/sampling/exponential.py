@@ -33,9 +33,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dp_bundle.privacy.normal import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.base.arrays import Floats, Integers
+from dp_bundle.privacy.noise import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.sampling.keystream import Keystream, uniform_bits
 
 _FRACTION_BITS = 40  # of b
@@ -74,7 +74,7 @@ class ExponentialMechanism:
         """The mu of one choice, computed from the fraction b in use: at most, and nearly, the `mu` that it may be."""
         return mu_implied_by_epsilon(self.epsilon / 2)
 
-    def choose(self, scores: NDArray[np.int64], rng: Keystream) -> int:
+    def choose(self, scores: Integers, rng: Keystream) -> int:
         """Return the index of an outcome.
 
         Rejecting a number takes random bits, but so seldom (once in 2^100 times) that their number says nothing.
@@ -99,14 +99,14 @@ class ExponentialMechanism:
         score = occurring[group]
         return int(np.flatnonzero(excess == score)[place // weights[score]])
 
-    def log_probabilities(self, scores: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_probabilities(self, scores: Integers) -> Floats:
         """Return the log-probability of every outcome: the exact law of `choose`, rounded to float64."""
         excess = scores - scores.min()
         weights = self.weights(int(excess.max()) + 1)
         excess = np.minimum(excess, len(weights) - 1)
         occurring, numbers = _tally(excess)
         total = sum(number * weights[score] for score, number in zip(occurring, numbers, strict=True))
-        probabilities: NDArray[np.float64] = np.log(np.array(weights, dtype=np.float64))[excess] - math.log(total)
+        probabilities: Floats = np.log(np.array(weights, dtype=np.float64))[excess] - math.log(total)
         return probabilities
 
     def weights(self, n_scores: int) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ def _weights(numerator: int, n_scores: int) -> tuple[int, ...]:
     return tuple(weights)
 
 
-def _tally(excess: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+def _tally(excess: Integers) -> tuple[list[int], list[int]]:
     """Return the scores that occur, in order, and how often each does."""
     numbers = np.bincount(excess)
     occurring = np.flatnonzero(numbers)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_publish.sampling.keystream import Keystream, uniform_integers
 
 _AT_ONCE = 1 << 12  # proposals
@@ -67,7 +68,7 @@ def power_of_root(value: int, exponent: int, places: int) -> int:
     return result
 
 
-def integers(values: NDArray[np.float64], places: int) -> NDArray[Any]:
+def integers(values: Floats, places: int) -> NDArray[Any]:
     """Return float64 numbers, rounded to units of 2^-places, as Python integers."""
     parts = (value.as_integer_ratio() for value in values.ravel().tolist())
     rounded = [((top << (places + 1)) + bottom) // (2 * bottom) for top, bottom in parts]

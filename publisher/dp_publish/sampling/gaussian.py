@@ -60,6 +60,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import check_sigma
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
@@ -79,9 +80,7 @@ HALF_PLACE = 2.0**-PLACES
 TOTAL_VARIATION = 2.0**-62
 
 
-def sample_rounded_gaussian(
-    sigma_in_steps: float, size: int | Sequence[int], rng: Keystream | None = None
-) -> NDArray[np.int64]:
+def sample_rounded_gaussian(sigma_in_steps: float, size: int | Sequence[int], rng: Keystream | None = None) -> Integers:
     """Draw round(N(0, sigma^2)), for noise on a grid.
 
     Parameters
@@ -107,9 +106,7 @@ def sample_rounded_gaussian(
     return _sample(sigma, size, rng, rounded_table)
 
 
-def sample_discrete_gaussian(
-    sigma: float, size: int | Sequence[int], rng: Keystream | None = None
-) -> NDArray[np.int64]:
+def sample_discrete_gaussian(sigma: float, size: int | Sequence[int], rng: Keystream | None = None) -> Integers:
     """Draw from the discrete Gaussian: k with probability proportional to exp(-k^2 / (2 sigma^2)).
 
     Parameters, result and errors are those of `sample_rounded_gaussian`.
@@ -119,7 +116,7 @@ def sample_discrete_gaussian(
 
 def _sample(
     sigma: float, size: int | Sequence[int], rng: Keystream | None, tabulate: Callable[[float], ProbabilityTable]
-) -> NDArray[np.int64]:
+) -> Integers:
     out = np.empty(_check_size(size), dtype=np.int64)
     rng = SecureKeystream() if rng is None else rng
     if sigma < _MAX_TABULATED:
@@ -139,13 +136,13 @@ def _check_size(size: int | Sequence[int]) -> tuple[int, ...]:
     return shape
 
 
-def standard_normals(size: int | tuple[int, ...], rng: Keystream) -> NDArray[np.float64]:
+def standard_normals(size: int | tuple[int, ...], rng: Keystream) -> Floats:
     """Return standard normal numbers, rounded to float64."""
     cell, inner = normal_parts(size, rng)
     return (cell + inner * 2.0 ** -(_PLACE_BITS + 1)) * 2.0**-_CELL_BITS
 
 
-def normal_parts(size: int | tuple[int, ...], rng: Keystream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def normal_parts(size: int | tuple[int, ...], rng: Keystream) -> tuple[Integers, Integers]:
     """Return standard normal numbers as the integers cell and inner of ``cell * 2^-29 + inner * 2^-75``.
 
     Parameters
@@ -173,7 +170,7 @@ def normal_parts(size: int | tuple[int, ...], rng: Keystream) -> tuple[NDArray[n
     return cell, inner
 
 
-def _rejection(cell: NDArray[np.int64], inner: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _rejection(cell: Integers, inner: Integers) -> NDArray[np.uint64]:
     """Return 2^64 times one less the density over its bound in the cell: ``exp(|k| h^2 / 2)`` times that at k."""
     k, u = cell.astype(np.float64), inner * 2.0 ** -(_PLACE_BITS + 1)
     exponent = (k * u + 0.5 * u * u + 0.5 * np.abs(k)) * 4.0**-_CELL_BITS
@@ -183,7 +180,7 @@ def _rejection(cell: NDArray[np.int64], inner: NDArray[np.int64]) -> NDArray[np.
 _MAX_TABLE_SIGMA = 256.0  # in blocks; at least half of it is what is used
 
 
-def fill_large(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: bool) -> None:
+def fill_large(out: Integers, sigma: float, rng: Keystream, *, discrete: bool) -> None:
     """Overwrite `out` with discrete, or rounded, Gaussian values; sigma at least 256."""
     from dp_publish.sampling._kernels import OPEN, propose, settle, value_in_block
 

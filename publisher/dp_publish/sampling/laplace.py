@@ -24,8 +24,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.privacy.noise import check_laplace_scale
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
@@ -37,7 +37,7 @@ _SPARE_DIGITS = 32
 
 def sample_discrete_laplace(
     scale: float, size: int | tuple[int, ...], rng: Keystream | None = None, *, bits: int = _BITS
-) -> NDArray[np.int64]:
+) -> Integers:
     """Draw integers k with probability proportional to exp(-|k| / scale).
 
     Parameters
@@ -67,9 +67,7 @@ def sample_discrete_laplace(
     return _geometric(probabilities, bits, size, rng) - _geometric(probabilities, bits, size, rng)
 
 
-def _geometric(
-    probabilities: tuple[int, ...], bits: int, size: int | tuple[int, ...], rng: Keystream
-) -> NDArray[np.int64]:
+def _geometric(probabilities: tuple[int, ...], bits: int, size: int | tuple[int, ...], rng: Keystream) -> Integers:
     values = np.empty(size, dtype=np.int64)
     flat = values.reshape(-1)
     heads = np.array([[probability >> (bits - _WORD)] for probability in probabilities], dtype=np.uint64)

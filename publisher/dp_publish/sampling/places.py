@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream
 
@@ -72,9 +72,9 @@ class EqualCells:
         """Return where so many cells end."""
         return min(self.low + index * self.cell, self.high)
 
-    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def places_of(self, values: Floats) -> Floats:
         """Return how many cells lie below every value, fractions included."""
-        places: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) * (self.cells / self.widest)
+        places: Floats = (np.clip(values, self.low, self.high) - self.low) * (self.cells / self.widest)
         return places
 
     def least_radius(self, cell: int) -> float:  # noqa: ARG002  the same everywhere
@@ -102,10 +102,10 @@ class FloatGrid:
         """Return where so many cells end."""
         return _TINY * math.sinh((2 * index / self.cells - 1) * math.asinh(LARGEST / _TINY))
 
-    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def places_of(self, values: Floats) -> Floats:
         """Return how many cells lie below every value, fractions included."""
         scaled = np.arcsinh(np.clip(values, -LARGEST, LARGEST) / _TINY) / math.asinh(LARGEST / _TINY)
-        places: NDArray[np.float64] = (scaled + 1) * (self.cells / 2)
+        places: Floats = (scaled + 1) * (self.cells / 2)
         return places
 
     def least_radius(self, cell: int) -> float:
@@ -128,13 +128,13 @@ class Range(NamedTuple):
     least: float = 0.0
 
 
-def center_scores(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def center_scores(counts: Integers) -> Integers:
     """Return the score of every cell as a center; it is private, as are the counts, and moves by at most 1."""
     up_to = np.cumsum(counts)
     n_values = int(up_to[-1])
     below = up_to - counts
     above = np.subtract(n_values, up_to, out=up_to)
-    scores: NDArray[np.int64] = np.maximum(below, above, out=below)
+    scores: Integers = np.maximum(below, above, out=below)
     return scores
 
 
@@ -159,15 +159,15 @@ class ScaleSearch:
     floor: float = 0.0
     most: float = math.inf
 
-    def radii(self, center: int) -> NDArray[np.float64]:
+    def radii(self, center: int) -> Floats:
         """Return the radii to choose from, ascending."""
         widest = min(self.grid.widest, self.most)
         least = min(max(self.grid.least_radius(center), self.floor), widest)
         n_steps = math.ceil(self.grid.per_octave * math.log2(widest / least))
-        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), widest)
+        radii: Floats = np.minimum(least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), widest)
         return radii
 
-    def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:
+    def scores(self, counts: Integers, center: int) -> Integers:
         """Return the score of every radius around the middle of a cell; it is private, as are the counts."""
         radii = self.radii(center)
         within = count_within(counts, self.grid, _middle(self.grid, center), radii)
@@ -176,7 +176,7 @@ class ScaleSearch:
         part, whole = _SHARE_WITHIN
         most, half = -(-part * n_values // whole), -(-(n_values - own) // 2)
         target = max(most, own + half)
-        scores: NDArray[np.int64] = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
+        scores: Integers = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
         scores[0] = min(int(scores[0]), max(half - self._enough(len(radii)), most - own))
         return scores
 
@@ -185,9 +185,7 @@ class ScaleSearch:
         return math.ceil(math.log(_LEAST_RADIUS_ODDS * n_radii) / max(self.mechanism.rate, 2.0**-40))
 
 
-def count_within(
-    counts: NDArray[np.int64], grid: Cells, center: float, radii: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def count_within(counts: Integers, grid: Cells, center: float, radii: Floats) -> Integers:
     """Return how many values are within every radius of a center, to the nearest cell; at least those in its own."""
     own = min(max(int(grid.places_of(np.array([center]))[0]), 0), grid.cells - 1)
     first = np.ceil(grid.places_of(center - radii) - 0.5).astype(np.int64)
@@ -195,7 +193,7 @@ def count_within(
     filled = np.flatnonzero(counts != 0)  # of truth values, which is faster
     up_to = np.concatenate([[0], np.cumsum(counts[filled])])
     first, end = (np.searchsorted(filled, each) for each in (np.minimum(first, own), np.maximum(end, own + 1)))
-    within: NDArray[np.int64] = up_to[end] - up_to[first]
+    within: Integers = up_to[end] - up_to[first]
     return within
 
 
@@ -204,7 +202,7 @@ def cells_for(n_columns: int) -> int:
     return min(1 << (_ALL_CELLS // n_columns).bit_length() - 1, _MOST_CELLS)
 
 
-def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: Cells) -> None:
+def add_to_cells(counts: Integers, values: Floats, grid: Cells) -> None:
     """Add a column's values of one batch to its counts, in place.
 
     Parameters
@@ -222,7 +220,7 @@ def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: C
 
 
 def find_place(
-    counts: NDArray[np.int64], grid: Cells, mu_each: float, rng: Keystream, *, floor: float = 0.0
+    counts: Integers, grid: Cells, mu_each: float, rng: Keystream, *, floor: float = 0.0
 ) -> tuple[float, float]:
     """Return a column's center and scale.
 
@@ -245,10 +243,10 @@ def find_place(
 
 
 def place_chosen(
-    counts: NDArray[np.int64],
+    counts: Integers,
     grid: Cells,
     mechanism: ExponentialMechanism,
-    choose: Callable[[str, NDArray[np.int64]], int],
+    choose: Callable[[str, Integers], int],
     *,
     floor: float = 0.0,
     within: Range | None = None,

@@ -39,6 +39,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Integers
 from dp_publish.sampling.keystream import Keystream
 
 _HEAD_BITS = 31
@@ -180,7 +181,7 @@ def _table(weights: list[int]) -> ProbabilityTable:
     return ProbabilityTable(head, parts["mid"].astype(np.uint64), parts["low"].astype(np.uint64), guide, shift)
 
 
-def fill_symmetric(out: NDArray[np.int64], table: ProbabilityTable, rng: Keystream) -> None:
+def fill_symmetric(out: Integers, table: ProbabilityTable, rng: Keystream) -> None:
     """Overwrite `out` with k or -k, where the magnitude k is drawn from the table and both signs are equally likely."""
     from dp_publish.sampling._kernels import invert
 

@@ -9,16 +9,23 @@ import numpy.typing as npt
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, Range1d
 
 from dp_bundle.base.quoting import counted
-from dp_bundle.page.colours import shade
-from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.figures import Figure, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
+from dp_bundle.page.document import (
+    Figure,
+    Page,
+    PageTable,
+    TableColumn,
+    figure_text,
+    hover,
+    new_figure,
+    number,
+    render_page,
+    shade,
+)
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import ComparisonResult
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.network import place_nodes
 from dp_learn.output.page.links import Meaning, make_table
-from dp_learn.output.page.network import write_names
-from dp_learn.output.page.report import TEMPLATES, origin
+from dp_learn.output.page.report import TEMPLATES, origin, write_names
 from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600

@@ -14,16 +14,25 @@ from bokeh.models import BasicTicker, ColumnDataSource, FixedTicker, LinearColor
 from bokeh.models.annotations import BoxAnnotation, ColorBar, Span
 
 from dp_bundle.base.quoting import counted
-from dp_bundle.page.colours import DIVERGING, shade
-from dp_bundle.page.figures import FONT, Figure, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
-from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
+from dp_bundle.page.document import (
+    DIVERGING,
+    FONT,
+    Figure,
+    PageTable,
+    TableColumn,
+    figure_text,
+    hover,
+    new_figure,
+    number,
+    shade,
+)
+from dp_learn.inference.edges import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
+from dp_learn.matrices.choices import Rule
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
-from dp_learn.selection.path import Selection
-from dp_learn.selection.rules import Rule
+from dp_learn.selection.criteria import Selection
 
 _ROOM = 1.15  # beyond the path, on either side
 _SIZE = 0.1  # the partial correlation that readers ask about

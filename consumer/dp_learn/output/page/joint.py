@@ -9,17 +9,24 @@ import numpy as np
 import numpy.typing as npt
 from bokeh.models import ColumnDataSource, FactorRange
 
-from dp_bundle.page.colours import shade
-from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.figures import Figure, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
+from dp_bundle.page.document import (
+    Figure,
+    Page,
+    PageTable,
+    TableColumn,
+    figure_text,
+    hover,
+    new_figure,
+    number,
+    render_page,
+    shade,
+)
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import Meaning, make_table
-from dp_learn.output.page.network import empty_source
-from dp_learn.output.page.report import TEMPLATES, origin
+from dp_learn.output.page.report import TEMPLATES, empty_source, origin
 from dp_learn.output.several import spell_p
 
 MOST_LINKS, MOST_CHARTS = 600, 300

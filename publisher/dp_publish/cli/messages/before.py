@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dp_bundle.base.quoting import counted, listed, quote_name
 from dp_publish.cli.messages.release import GUESSING
 from dp_publish.desk.answer import promise_in_words, spending_of
-from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
+from dp_publish.forecast.first_rows import point_out_rare
 from dp_publish.forecast.outlook import describe_held, forecast
 from dp_publish.forecast.page.texts import budget_sentence
 from dp_publish.ledger.ledger import Ledger
@@ -36,11 +36,10 @@ def describe_before(prepared: Prepared, ledger: Ledger) -> Iterator[str]:
 
     names = raw_names(kinds, policy.sources)
     left_out = policy.sought.left_out if policy.sought else dict.fromkeys(prepared.left_out, "by policy or type")
-    rare = left_out_by_first_rows(policy, n_rows, words_in_first_rows(prepared.table, policy)) if policy.sought else {}
     yield f"published: {counted(len(names), 'column')} of {counted(n_rows, 'row')}: {listed(names)}"
     yield f"left out: {reasons(left_out) or 'nothing'}"
-    if rare:
-        yield f"probably left out, too, as the first rows look, for your eyes only: {reasons(rare)}"
+    if policy.sought:
+        yield from point_out_rare(prepared.table, policy, n_rows)
 
     yield f"protected: {promise['who']} {GUESSING} {promise['hundred']}"
     yield f"readers: {describe_held(row)}"

@@ -182,15 +182,15 @@ def describe_use(release: Release, policy: Policy) -> list[str]:
         return said
     policy = row.planned.policy
     is_found = moments is not None and policy.sought is not None
-    assumed = "" if is_found else f"if {describe_spread(policy, kinds)}, "
+    assumed = "" if is_found else f". That is if {describe_spread(policy, kinds)}"
     if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
-        return [*said, f"forecast: {assumed}{_verdict(row)} (see dp-publish plan)"]
+        return [*said, f"forecast: {_verdict(row)} (see dp-publish plan){assumed}"]
     said.append("error bars: readers get none, as the noise of this mechanism does not act entry by entry")
     if moments is not None and moments.estimated_off_diagonal_error is not None:
         entry, spread = moments.estimated_off_diagonal_error**2, median_spread(policy, kinds)
         error = moments_error(row.n_rows, correlation_noise(entry, spread, row.planned.mechanism.scaling))
         nothing = ", so that it shows nothing" * (error >= 1)
-        said.append(f"forecast: {assumed}a correlation is off by about {error:.2g}{nothing}")
+        said.append(f"forecast: a correlation is off by about {error:.2g}{nothing}{assumed}")
     return said
 
 
@@ -214,7 +214,7 @@ def _verdict(row: Outlook) -> str:
     seen = describe_links(row.shown.seen)
     if isinstance(row.planned, PlannedMoments):
         found = "no partial correlation" if row.shown.seen is None else seen
-        return f"a correlation has a standard error of {row.shown.error:.2g}, and {found} can be seen"
+        return f"a correlation has a standard error of {row.shown.error:.2g}; {found} can be seen"
     if row.n_columns == 1 and row.shows_something:
         return "the variance of this column can be seen"
     why = f", as {why_hidden(row)}" if row.shown.seen is None else ""
@@ -278,10 +278,7 @@ def _describe_shortened(release: Release) -> str:
     if guarantee.mu is None:
         raise TypeError("two rounds have a guarantee by mu")
     share = share_shortened(guarantee.mu / (guarantee.max_rows or 1), release.n_rows, len(release.columns))
-    return (
-        "shortened, as they are longer than the radius of the second round, which was chosen to shorten about "
-        f"{share * release.n_rows:,.0f}"
-    )
+    return f"shortened to the second round's radius, which was chosen to shorten about {share * release.n_rows:,.0f}"
 
 
 def receipt_document(
@@ -415,8 +412,9 @@ def write_page(receipt: Receipt, policy: Policy) -> tuple[Path | None, str]:
     path = page_path(receipt.path)
     try:
         text = _page_of(receipt, receipt.path, describe_use(release_in_words(receipt), _without_spreads(policy)))
-        with errors_of_writing(path, f"there is another file at {quote_path(path)}"):
-            write_whole(path, text.encode(), replace=False)
+        if not (path.is_file() and path.read_bytes() == text.encode()):  # as a process left it that was killed
+            with errors_of_writing(path, f"there is another file at {quote_path(path)}"):
+                write_whole(path, text.encode(), replace=False)
     except DpGraphError as error:
         return None, f"the release is complete, but has no page beside it: {error}"
     return path, ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
@@ -20,18 +20,20 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
 from dp_publish.covariance.two_rounds.margins import Described
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
-Batches: TypeAlias = Iterator[NDArray[np.float64]]
+Batches: TypeAlias = Iterator[Floats]
 EPSILONS = (1e-6, 700.0)
 EXCEPTED_DELTA = 2.0**-40  # of what is drawn to a finite precision
 
@@ -85,11 +87,11 @@ class NoisyMoments:
         Where this is the second of two rounds: the first.
     """
 
-    matrix: NDArray[np.float64] = field(repr=False)
+    matrix: Floats = field(repr=False)
     scaling: Scaling = field(repr=False)
     n_rows: int | None
     noise: MatrixNoise
-    unshrunk: NDArray[np.float64] | None = field(default=None, repr=False)
+    unshrunk: Floats | None = field(default=None, repr=False)
     earlier: FirstRound | None = field(default=None, repr=False)
 
 
@@ -120,7 +122,7 @@ class FirstRound:
 
     moments: NoisyMoments
     clip: float
-    transform: NDArray[np.float64] = field(repr=False)
+    transform: Floats = field(repr=False)
     fourth_powers: float
     fourth_sigma: float
     fourth_step: float
@@ -196,7 +198,7 @@ class Mechanism(ABC):
             )
 
     @classmethod
-    def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+    def settings(cls, policy: Policy, kinds: Kinds) -> dict[str, Any]:
         """Return what else it needs of a policy for these columns, by the names of its own attributes."""
         del policy, kinds
         return {}
@@ -356,12 +358,12 @@ class DyadicGrid:
         """Return the nearest numbers of steps; integers in, integers out."""
         return (exact + (1 << (self.exponent - 1))) >> self.exponent if self.exponent else exact
 
-    def add(self, moments: ExactMoments, noise: NDArray[np.int64]) -> NDArray[np.float64]:
+    def add(self, moments: ExactMoments, noise: Integers) -> Floats:
         """Return the sum, rounded to the grid, plus the symmetric noise in the upper triangle of `noise`."""
         upper = np.triu(noise).astype(object)
         return self.floats(self.round(moments.steps) + upper + np.triu(upper, 1).T)
 
-    def floats(self, steps: NDArray[Any]) -> NDArray[np.float64]:
+    def floats(self, steps: NDArray[Any]) -> Floats:
         """Return numbers of steps, which are integers of any size, in the matrix's units."""
         step = self.step
         return np.array([int(each) * step for each in steps.flat], dtype=np.float64).reshape(steps.shape)
@@ -374,10 +376,10 @@ def grid_for(scale: float, fineness: int = 28) -> DyadicGrid:
 
 def released(
     mechanism: Mechanism,
-    matrix: NDArray[np.float64],
+    matrix: Floats,
     moments: ExactMoments,
     noise: MatrixNoise,
-    unshrunk: NDArray[np.float64] | None = None,
+    unshrunk: Floats | None = None,
 ) -> NoisyMoments:
     """Return a noisy matrix as what is released; the constant's own entry is n c^2 where that is public."""
     public_rows = mechanism.neighbours.n_rows_public

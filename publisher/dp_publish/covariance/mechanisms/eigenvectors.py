@@ -39,8 +39,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.matrix_noise import MatrixNoise
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (
@@ -54,7 +55,7 @@ from dp_publish.covariance.mechanisms.base import (
     released,
 )
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.spectral import Floats, Tools, exact_tools, float_tools
+from dp_publish.covariance.mechanisms.spectral import Tools, exact_tools, float_tools
 from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.bingham import envelope_parameter
 from dp_publish.sampling.keystream import Keystream, SecureKeystream

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_publish.covariance.mechanisms.base import DyadicGrid
 from dp_publish.covariance.scaling import GRID_BITS
 
@@ -20,14 +21,14 @@ LIMB = 17
 _MOST_ROWS = 1 << 12  # of limbs, in one product
 
 
-def limbs_of(numbers: NDArray[Any], bits: int) -> list[NDArray[np.float64]]:
+def limbs_of(numbers: NDArray[Any], bits: int) -> list[Floats]:
     """Split integers below 2^bits in size into limbs, the lowest first, the last one with the sign."""
     mask, last = (1 << LIMB) - 1, bits // LIMB
     parts = [(numbers >> (LIMB * index)) & mask for index in range(last)]
     return [part.astype(np.float64) for part in (*parts, numbers >> (LIMB * last))]
 
 
-def gram_of(limbs: Sequence[NDArray[np.float64]], offsets: Sequence[int]) -> NDArray[Any]:
+def gram_of(limbs: Sequence[Floats], offsets: Sequence[int]) -> NDArray[Any]:
     """Return G^T G for ``G = sum 2^offset limb``, as Python integers.
 
     Parameters
@@ -45,17 +46,13 @@ def gram_of(limbs: Sequence[NDArray[np.float64]], offsets: Sequence[int]) -> NDA
     return total
 
 
-def gram_in_parts(
-    m: int, d: int, draw: Callable[[int], tuple[Sequence[NDArray[np.float64]], Sequence[int]]]
-) -> NDArray[Any]:
+def gram_in_parts(m: int, d: int, draw: Callable[[int], tuple[Sequence[Floats], Sequence[int]]]) -> NDArray[Any]:
     """Return G^T G for m rows in d columns, of which `draw` returns the limbs of so many, and their offsets."""
     parts = (gram_of(*draw(min(_MOST_ROWS, m - start))) for start in range(0, m, _MOST_ROWS))
     return sum(parts, start=np.zeros((d, d), dtype=object))
 
 
-def add_and_round(
-    steps: NDArray[Any], noise: NDArray[Any], places: int, scale: float, grid: DyadicGrid
-) -> NDArray[np.float64]:
+def add_and_round(steps: NDArray[Any], noise: NDArray[Any], places: int, scale: float, grid: DyadicGrid) -> Floats:
     """Return the sum, in units of 2^-40, plus `scale` times the noise, in units of 2^-places, on the grid."""
     factor = Fraction(scale)  # its denominator is a power of two, as a float's is
     places += factor.denominator.bit_length() - 1

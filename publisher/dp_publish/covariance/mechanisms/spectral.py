@@ -90,11 +90,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (
     DyadicGrid,
@@ -107,7 +108,6 @@ from dp_publish.sampling.keystream import Keystream, uniform_bits
 from dp_publish.sampling.laplace import sample_discrete_laplace
 
 _PLACES = 52  # of a basis
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

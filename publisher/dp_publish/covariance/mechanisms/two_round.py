@@ -39,11 +39,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.data.margins import Margin, Scores
 from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
@@ -74,6 +75,7 @@ from dp_publish.covariance.two_rounds.shares import (
 )
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths, Outcome, Play, Statistic, Step
 from dp_publish.covariance.two_rounds.sums import BinnedSums
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
@@ -159,7 +161,7 @@ class TwoRound(Mechanism):
     scored: frozenset[str] | None = None
 
     @classmethod
-    def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+    def settings(cls, policy: Policy, kinds: Kinds) -> dict[str, Any]:
         """Return what the policy declares of the columns' places, of the raw columns, and of their scales."""
         places = tuple(declared_place(policy.column(name)) for name in kinds)
         columns = _raw_columns(policy, kinds)
@@ -367,7 +369,7 @@ def _count_margins(batches: Batches, *, columns: Sequence[RawColumn], margins: S
     return counts
 
 
-def _raw_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[RawColumn, ...]:
+def _raw_columns(policy: Policy, kinds: Kinds) -> tuple[RawColumn, ...]:
     """Return the raw columns behind the published ones."""
     sources, blocks = {each.name: each for each in policy.sources}, blocks_of(policy.sources)
     grouped = dict[str, list[int]]()
@@ -397,7 +399,7 @@ def _add_scores(batches: Batches, *, add: Callable[[Batches], T], maps: Mapping[
     return add(to_scores(values, maps) for values in batches)
 
 
-def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:
+def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: Floats) -> BinnedSums:
     """Return the sums of rows in a frame, for radii from a least one to 1, with gaps filled."""
     p = len(frame.centers)
     sums = BinnedSums(p, radii(least_radius, p))
@@ -406,14 +408,14 @@ def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArr
     return sums
 
 
-def _filled(batches: Batches, fills: NDArray[np.float64]) -> Batches:
+def _filled(batches: Batches, fills: Floats) -> Batches:
     """Yield rows with the columns' centers, which are public by then, in place of gaps."""
     for values in batches:
         gaps = np.isnan(values)
         yield np.where(gaps, fills, values) if gaps.any() else values
 
 
-def _shown_by(first: NoisyMoments) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _shown_by(first: NoisyMoments) -> tuple[Floats, Floats, float]:
     """Return what the first round shows: the mean in data units, and the covariance and its noise in half-widths."""
     scaling, noise = first.scaling, first.noise
     variance = noise.off_diagonal_variance or 0.0

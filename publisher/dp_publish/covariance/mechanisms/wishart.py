@@ -54,9 +54,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartNoise
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
@@ -160,7 +161,7 @@ def _rounding_chance(m: int, d: int, square: float, grid: DyadicGrid) -> float:
 def _wishart(m: int, d: int, rng: Keystream) -> NDArray[Any]:
     """Return G^T G in units of 2^-150, as Python integers."""
 
-    def draw(rows: int) -> tuple[list[NDArray[np.float64]], tuple[int, ...]]:
+    def draw(rows: int) -> tuple[list[Floats], tuple[int, ...]]:
         cell, inner = normal_parts((rows, d), rng)
         return [*limbs_of(inner, 3 * LIMB - 1), *limbs_of(cell, 2 * LIMB - 1)], _OFFSETS
 

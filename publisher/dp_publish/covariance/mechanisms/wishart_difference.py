@@ -44,8 +44,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise
-from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (
@@ -124,7 +125,7 @@ class WishartDifference(PureMechanism):
 def _wishart(m: int, d: int, places: int, rng: Keystream) -> NDArray[Any]:
     """Return G^T G for m rows of d normal numbers, in units of 2^-(2 places + 2), as Python integers."""
 
-    def draw(rows: int) -> tuple[list[NDArray[np.float64]], range]:
+    def draw(rows: int) -> tuple[list[Floats], range]:
         numbers = np.array(precise_normals(rows * d, places, rng), dtype=object).reshape(rows, d)
         limbs = limbs_of(numbers, places + _SIZE_BITS)
         return limbs, range(0, LIMB * len(limbs), LIMB)

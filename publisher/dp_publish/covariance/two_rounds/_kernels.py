@@ -3,14 +3,14 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.kernels import njit
 from dp_publish.covariance.two_rounds.rows import BLOCK, DIRECTION, INSIDE, LIMB, LOW_LIMB, SHORTER
 
 
 @njit()
-def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
+def add_outer_product(total: Floats, row: Floats) -> None:
     """Add the product of a row with itself to a matrix."""
     for j in range(len(row)):
         factor = row[j]
@@ -19,7 +19,7 @@ def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> N
 
 
 @njit()
-def move_to_limbs(limbs: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
+def move_to_limbs(limbs: Integers, numbers: Floats) -> None:
     """Add whole numbers below 2^53 to sums in two limbs, all low ones first, and leave zeros in their place."""
     n = len(numbers)
     for i in range(n):
@@ -31,17 +31,17 @@ def move_to_limbs(limbs: NDArray[np.int64], numbers: NDArray[np.float64]) -> Non
 
 @njit()
 def add_rows(
-    values: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    centers: NDArray[np.float64],
-    half_widths: NDArray[np.float64],
-    transform: NDArray[np.float64],
+    values: Floats,
+    low: Floats,
+    high: Floats,
+    centers: Floats,
+    half_widths: Floats,
+    transform: Floats,
     row_step: float,
-    limits: NDArray[np.float64],
-    products: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    fourths: NDArray[np.int64],
+    limits: Floats,
+    products: Integers,
+    counts: Integers,
+    fourths: Integers,
 ) -> None:
     """Add the integers of rows to sums, as `rows.cut_to_integers` and `sums` have them.
 
@@ -116,13 +116,13 @@ def add_rows(
 
 @njit()
 def find_cells(
-    values: NDArray[np.float64],
-    edges: NDArray[np.float64],
+    values: Floats,
+    edges: Floats,
     center: float,
     factor: float,
-    guide: NDArray[np.int64],
+    guide: Integers,
     gap: int,
-    cells: NDArray[np.int64],
+    cells: Integers,
 ) -> None:
     """Put the number of edges that are at most as large as each value into `cells`, and `gap` for NaN.
 

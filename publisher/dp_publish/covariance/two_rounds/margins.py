@@ -27,7 +27,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.data.margins import Counts, Floats, Margin, Scores, mean_and_deviation, middle_scores
+from dp_bundle.base.arrays import Floats, Integers
+from dp_bundle.data.margins import Counts, Margin, Scores, mean_and_deviation, middle_scores
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
@@ -261,7 +262,7 @@ def to_scores(values: Floats, maps: Mapping[int, Scores]) -> Floats:
     return mapped
 
 
-def cells_of(values: Floats, edges: Floats, gap: int) -> NDArray[np.int64]:
+def cells_of(values: Floats, edges: Floats, gap: int) -> Integers:
     """Return the cell of each value, by the edges between cells, and that of gaps for NaN."""
     from dp_publish.covariance.two_rounds._kernels import find_cells
 
@@ -271,7 +272,7 @@ def cells_of(values: Floats, edges: Floats, gap: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=_MOST_GUIDES)
-def _guide(content: bytes) -> tuple[float, float, NDArray[np.int64]]:
+def _guide(content: bytes) -> tuple[float, float, Integers]:
     """Return the center, the factor and the guide by which `find_cells` looks for values among these edges."""
     edges = np.frombuffer(content)
     if not len(edges):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, Play
 from dp_publish.policy.model import ColumnPolicy
 from dp_publish.sampling.exponential import ExponentialMechanism
@@ -108,7 +108,7 @@ class PlaceCounts:
         self._counts = [np.zeros(grid.cells, dtype=np.int64) for grid in self._grids]
         self.n_rows = 0
 
-    def add(self, values: NDArray[np.float64]) -> None:
+    def add(self, values: Floats) -> None:
         """Count the values of some rows, shape (n, p)."""
         self.n_rows += len(values)
         for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
@@ -126,7 +126,7 @@ class PlaceCounts:
 
     def find(
         self, places: Sequence[Place], mu_each: float, mu_range: float, play: Play
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[int, ...]]:
+    ) -> tuple[Floats, Floats, tuple[int, ...]]:
         """Return the centers and the scales of all columns, of which more may be known by now.
 
         The third are the places of those that seem to have no number below zero. Every choice of one costs a row
@@ -141,7 +141,7 @@ class PlaceCounts:
             if place.is_declared:
                 continue
 
-            def choose(what: str, scores: NDArray[np.int64], index: int = index) -> int:
+            def choose(what: str, scores: Integers, index: int = index) -> int:
                 return play(Choice(f"{what} of column {index + 1}", mechanism), scores)
 
             centers[index], scales[index] = place_chosen(
@@ -151,7 +151,7 @@ class PlaceCounts:
         positive = (index for index, told in sizes.items() if _seems_positive(*told, is_whole=places[index].floor > 0))
         return np.clip(centers, low, high), scales, tuple(positive)
 
-    def count_beyond(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[int]:
+    def count_beyond(self, low: Floats, high: Floats) -> list[int]:
         """Return how many values of each column are beyond two ends that were found for it, to the nearest cell."""
         numbers = []
         for counts, grid, least, most in zip(self._counts, self._grids, low.tolist(), high.tolist(), strict=True):
@@ -159,9 +159,9 @@ class PlaceCounts:
             numbers.append(int(counts.sum() - count_within(counts, grid, middle, half)[0]))
         return numbers
 
-    def _count_sizes(self, mu_range: float, play: Play) -> dict[int, tuple[NDArray[np.int64], float]]:
+    def _count_sizes(self, mu_range: float, play: Play) -> dict[int, tuple[Integers, float]]:
         """Return noisy counts of the sizes of values, and their noise, of the columns of which nothing is public."""
-        found: dict[int, tuple[NDArray[np.int64], float]] = {}
+        found: dict[int, tuple[Integers, float]] = {}
         for index, (place, counts) in enumerate(zip(self._places, self._counts, strict=True)):
             if place.is_searched_everywhere:
                 step = NoisyCounts(f"sizes of column {index + 1}", mu_range)
@@ -181,7 +181,7 @@ def _grid(place: Place, n_columns: int, most_cells: int) -> Cells:
     return EqualCells(low, high, min(cells_for(n_columns), most_cells))
 
 
-def _range_of(noisy: NDArray[np.int64], sigma: float, grid: Cells) -> Range:
+def _range_of(noisy: Integers, sigma: float, grid: Cells) -> Range:
     """Return where most values of a column are, by noisy counts of their sizes: all that stand out, and the next ones.
 
     Where none does, by itself or together with the next, it is everywhere. Where nothing but zeros stands out, other
@@ -205,7 +205,7 @@ def _range_of(noisy: NDArray[np.int64], sigma: float, grid: Cells) -> Range:
     return Range(first, end, max(high, 0.0) - min(low, 0.0), near if has_zeros else 0.0)
 
 
-def _seems_positive(noisy: NDArray[np.int64], sigma: float, *, is_whole: bool) -> bool:
+def _seems_positive(noisy: Integers, sigma: float, *, is_whole: bool) -> bool:
     """Return True unless the values below zero look ten times as much like three tenths of those above as like none.
 
     Those above have to stand out, or zeros, but for whole numbers, which are mostly counts and codes.
@@ -219,7 +219,7 @@ def _seems_positive(noisy: NDArray[np.int64], sigma: float, *, is_whole: bool) -
     return bool(below[own] < 0.5 * if_any + _LOG_ODDS * noise**2 / if_any)
 
 
-def _sizes_together(noisy: NDArray[np.int64], least: float) -> NDArray[np.int64]:
+def _sizes_together(noisy: Integers, least: float) -> Integers:
     """Return the sizes, of one sign or of both, over which values seem to be spread as they usually are, if any.
 
     Their weighted sum is to be more than a least one, for weights of length 1.

@@ -28,8 +28,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_publish.covariance.scaling import GRID_BITS
 
 RADIUS_BITS = 8
@@ -61,19 +61,19 @@ class RoundMap:
         Symmetric, and as `round_transform` returns it; None for the identity.
     """
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    centers: NDArray[np.float64]
-    half_widths: NDArray[np.float64]
-    transform: NDArray[np.float64] | None = None
+    low: Floats
+    high: Floats
+    centers: Floats
+    half_widths: Floats
+    transform: Floats | None = None
 
-    def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def place(self, values: Floats) -> Floats:
         """Return rows in the units of the round; they may still lie outside its ball."""
         standard = (np.clip(values, self.low, self.high) - self.centers) * (1 / self.half_widths)
         if self.transform is None:
             return standard
         standard = np.rint(standard / self.row_step) * self.row_step
-        product: NDArray[np.float64] = standard @ self.transform  # of integers, whose sums are exact in any order
+        product: Floats = standard @ self.transform  # of integers, whose sums are exact in any order
         return product
 
     @property
@@ -84,10 +84,10 @@ class RoundMap:
         return _step(float(ends.max()), bits)
 
 
-def round_transform(transform: NDArray[np.float64]) -> NDArray[np.float64]:
+def round_transform(transform: Floats) -> Floats:
     """Return a matrix rounded to 20 bits below its largest entry."""
     step = _step(float(np.abs(transform).max()), _TRANSFORM_BITS)
-    rounded: NDArray[np.float64] = np.rint(transform / step) * step
+    rounded: Floats = np.rint(transform / step) * step
     return rounded
 
 
@@ -107,13 +107,13 @@ class Placed:
         |q|^2 / 2^20, rounded down.
     """
 
-    inside: NDArray[np.float64]
-    directions: NDArray[np.float64]
-    bins: NDArray[np.int64]
-    squares: NDArray[np.int64]
+    inside: Floats
+    directions: Floats
+    bins: Integers
+    squares: Integers
 
 
-def cut_to_integers(rows: NDArray[np.float64], radii: NDArray[np.int64]) -> Placed:
+def cut_to_integers(rows: Floats, radii: Integers) -> Placed:
     """Return rows as integers.
 
     Parameters
@@ -133,9 +133,9 @@ def cut_to_integers(rows: NDArray[np.float64], radii: NDArray[np.int64]) -> Plac
     return Placed(inside, directions, bins, np.floor(squares / INSIDE).astype(np.int64))
 
 
-def limits_of(radii: NDArray[np.int64]) -> NDArray[np.float64]:
+def limits_of(radii: Integers) -> Floats:
     """Return the largest squared length of a row inside every radius, in its integers."""
-    limits: NDArray[np.float64] = (radii.astype(np.float64) * DIRECTION) ** 2
+    limits: Floats = (radii.astype(np.float64) * DIRECTION) ** 2
     return limits
 
 
@@ -144,9 +144,7 @@ def _step(largest: float, bits: int) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1] - bits)
 
 
-def whiten(
-    covariance: NDArray[np.float64], noise: float, least: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def whiten(covariance: Floats, noise: float, least: Floats) -> tuple[Floats, Floats, float]:
     """Return the second round's transform, the deviations of the columns, and how long a typical row is in its frame.
 
     Parameters
@@ -176,9 +174,7 @@ def whiten(
     return round_transform(0.5 * (transform + transform.T)), deviations, length
 
 
-def _nearby_correlation(
-    correlation: NDArray[np.float64], floor: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _nearby_correlation(correlation: Floats, floor: float) -> tuple[Floats, Floats]:
     """Return eigenvalues and vectors of a correlation matrix without eigenvalues below the floor, or nearly so."""
     floor = min(max(floor, len(correlation) / _LARGEST_CONDITION), 0.5)
     for _ in range(_ROUNDS):

@@ -24,10 +24,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from dp_bundle.privacy.normal import epsilon_for_implied_mu
+from dp_bundle.base.arrays import Integers
+from dp_bundle.privacy.noise import epsilon_for_implied_mu
 from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds.rows import RADIUS_BITS
 from dp_publish.sampling.exponential import ExponentialMechanism
@@ -214,10 +214,10 @@ class RadiusSearch:
     target: int
     worth: float
 
-    def scores(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
+    def scores(self, exceeding: Integers) -> Integers:
         """Return the score of every radius from the number of rows that exceed it; both are private."""
         each = math.ceil(self.worth / max(self.mechanism.rate, 2.0**-40))
-        scores: NDArray[np.int64] = np.maximum(exceeding - self.target, 0) + each * np.arange(len(exceeding))
+        scores: Integers = np.maximum(exceeding - self.target, 0) + each * np.arange(len(exceeding))
         return scores
 
 
@@ -244,7 +244,7 @@ def share_shortened(mu: float, n_rows: int, n_columns: int) -> float:
     return min(max(_target(mu, n_rows, n_columns), 1) / n_rows, _MOST_SHORTENED)
 
 
-def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
+def radii(smallest: float, n_columns: int) -> Integers:
     """Return the radii to choose from, in units of 1/256 of the largest: from a smallest one, ascending.
 
     There are fewer in a wide table, so that sums by length fit into memory.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dp_bundle.privacy.normal import mu_implied_by_epsilon
+from dp_bundle.base.arrays import Integers
+from dp_bundle.privacy.noise import mu_implied_by_epsilon
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
@@ -77,15 +77,15 @@ class Choice:
         return self.mechanism.mu
 
     @staticmethod
-    def moved(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    def moved(one: Integers, other: Integers) -> float:
         """Return the largest difference of two scores."""
         return float(np.abs(one - other).max())
 
-    def draw(self, statistic: NDArray[np.int64], rng: Keystream) -> int:
+    def draw(self, statistic: Integers, rng: Keystream) -> int:
         """Return the place of the outcome."""
         return self.mechanism.choose(statistic, rng)
 
-    def loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    def loss(self, one: Integers, other: Integers) -> float:
         """Return the mu of a mechanism whose log-ratios have the range that they have on these tables."""
         ratios = self.mechanism.log_probabilities(one) - self.mechanism.log_probabilities(other)
         return mu_implied_by_epsilon(float(np.ptp(ratios)) / 2)
@@ -121,17 +121,17 @@ class NoisyCounts:
         return max(self.sensitivity / self.mu * _UP, _LEAST_SIGMA)
 
     @staticmethod
-    def moved(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    def moved(one: Integers, other: Integers) -> float:
         """Return the distance of all counts together."""
         return math.sqrt(float(np.sum((one - other).astype(np.float64) ** 2)))
 
-    def draw(self, statistic: NDArray[np.int64], rng: Keystream) -> NDArray[np.int64]:
+    def draw(self, statistic: Integers, rng: Keystream) -> Integers:
         """Return the counts with noise, in whole numbers."""
         noise = sample_rounded_gaussian(self.sigma, statistic.size, rng).reshape(statistic.shape)
-        noisy: NDArray[np.int64] = statistic + noise
+        noisy: Integers = statistic + noise
         return noisy
 
-    def loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+    def loss(self, one: Integers, other: Integers) -> float:
         """Return the distance over the noise's standard deviation."""
         return self.moved(one, other) / self.sigma
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.two_rounds.rows import BLOCK, LIMB, LOW_LIMB, RoundMap, cut_to_integers, limits_of
@@ -41,7 +42,7 @@ class BinnedSums:
         How many rows each bin has; the last is of those beyond the largest radius.
     """
 
-    def __init__(self, n_columns: int, radii: NDArray[np.int64]) -> None:
+    def __init__(self, n_columns: int, radii: Integers) -> None:
         n_bins, d = len(radii) + 1, n_columns + 1
         self.radii = radii
         self.counts = np.zeros(n_bins, dtype=np.int64)
@@ -53,7 +54,7 @@ class BinnedSums:
         """The number of rows."""
         return int(self.counts.sum())
 
-    def add(self, values: NDArray[np.float64], frame: RoundMap) -> None:
+    def add(self, values: Floats, frame: RoundMap) -> None:
         """Add rows, in data units; those of narrow tables by compiled code, whose integers are the same."""
         if values.shape[1] <= _NARROW:
             self._add_narrow(values, frame)
@@ -68,7 +69,7 @@ class BinnedSums:
         self._fourths += other._fourths
         return self
 
-    def counts_outside(self) -> NDArray[np.int64]:
+    def counts_outside(self) -> Integers:
         """Return how many rows are outside of every radius."""
         return self.n_rows - np.cumsum(self.counts)[:-1]
 
@@ -92,7 +93,7 @@ class BinnedSums:
         outside = (_whole(self._products[:, 1, each]) for each in range(chosen + 1, len(self.counts)))
         return _total(inside, self._products.shape[-1]), _total(outside, self._products.shape[-1])
 
-    def _add_narrow(self, values: NDArray[np.float64], frame: RoundMap) -> None:
+    def _add_narrow(self, values: Floats, frame: RoundMap) -> None:
         from dp_publish.covariance.two_rounds._kernels import add_rows
 
         transform = np.empty((0, 0)) if frame.transform is None else frame.transform
@@ -100,7 +101,7 @@ class BinnedSums:
         sums = (self._products, self.counts, self._fourths)
         add_rows(values, *ends, transform, frame.row_step, limits_of(self.radii), *sums)
 
-    def _add_wide(self, rows: NDArray[np.float64]) -> None:
+    def _add_wide(self, rows: Floats) -> None:
         placed = cut_to_integers(rows, self.radii)
         order = np.argsort(placed.bins, kind="stable")
         ends = np.searchsorted(placed.bins[order], np.arange(len(self.counts) + 1))
@@ -116,13 +117,13 @@ class BinnedSums:
             _add_to_limbs(self._fourths[:, each], np.int64((squares * squares).sum()))
 
 
-def _add_to_limbs(limbs: NDArray[np.int64], number: Any) -> None:
+def _add_to_limbs(limbs: Integers, number: Any) -> None:
     """Add integers below 2^53 to sums in two limbs, the low one first."""
     limbs[0] += number & LOW_LIMB
     limbs[1] += number >> LIMB
 
 
-def _whole(limbs: NDArray[np.int64]) -> NDArray[Any]:
+def _whole(limbs: Integers) -> NDArray[Any]:
     """Return sums in two limbs as Python integers."""
     whole: NDArray[Any] = limbs[0].astype(object) + (limbs[1].astype(object) << LIMB)
     return whole

@@ -15,17 +15,18 @@ import pandas as pd
 import pyarrow.compute as pc
 from scipy import special
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import CellError, DataError
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.shown import Seen, Tally, draw_seen, show_data
-from dp_bundle.data.margins import Floats, Margin
+from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.tables import PageTable, TableColumn
+from dp_bundle.page.document import Page, PageTable, TableColumn, render_page
 from dp_bundle.portals.histograms import Picture, draw_margin
 from dp_publish.covariance.two_rounds.margins import MarginCounts, RawColumn
-from dp_publish.data.typed import UnfitError
+from dp_publish.data.faults import UnfitError
+from dp_publish.data.kinds import Kinds
 from dp_publish.policy.columns import Prepared
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -93,7 +94,7 @@ def _read(prepared: Prepared, release: Release) -> tuple[Floats, dict[str, str]]
         return values, unread
 
 
-def _rows(prepared: Prepared, kinds: dict[str, str]) -> Iterator[Floats]:
+def _rows(prepared: Prepared, kinds: Kinds) -> Iterator[Floats]:
     n_rows = 0
     for batch in prepared.table.read(kinds, _BATCH):
         filled = [pc.fill_null(pc.cast(values, "float64", safe=False), np.nan) for values in batch.columns]

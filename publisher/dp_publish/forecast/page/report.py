@@ -22,10 +22,7 @@ from dp_bundle.base.quoting import quote, quote_path
 from dp_bundle.describe.sentences import count_columns, describe_unprotected
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.page.colours import shade
-from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.figures import FONT, Figure, hover, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn
+from dp_bundle.page.document import FONT, Figure, Page, PageTable, TableColumn, hover, new_figure, render_page, shade
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, Outlook, Sight

@@ -23,6 +23,7 @@ from dp_bundle.files.opening import open_store, remove_below
 from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap, unpack_kept
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
@@ -85,7 +86,7 @@ class ClusterJob:
 
     def total(
         self,
-        kinds: dict[str, str],
+        kinds: Kinds,
         add: Callable[[Iterator[pa.RecordBatch]], T],
         merge: Callable[[T, T], T],
         progress: Callable[[int], None] | None = None,
@@ -102,7 +103,7 @@ class ClusterJob:
         _log.info("a pass over %d rows is done by workers", told.n_rows)
         return total
 
-    def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
+    def write(self, kinds: Kinds, columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Have noise added to all rows, and return the parts in order; workers have keystreams of their own.
 
         Raises
@@ -176,7 +177,7 @@ class ClusterJob:
             raise changed_there(store)
         return RawRange(start, stop, sha256, first_part)
 
-    def _part_tasks(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> tuple[list[RawRange], int]:
+    def _part_tasks(self, kinds: Kinds, columns: tuple[Column, ...]) -> tuple[list[RawRange], int]:
         """Return the raw rows of each task, which makes whole parts, and how many are published in all."""
         keep, dropping = self._kept, [column for column in columns if column.missing == "drop"]
         if dropping:

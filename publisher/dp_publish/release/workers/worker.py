@@ -28,6 +28,7 @@ from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import unpack_kept
+from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport, find_complete
 from dp_publish.data.table import Table, coded, open_table
 from dp_publish.policy.coded_columns import signs_of
@@ -84,7 +85,7 @@ class Job:
     source: str = field(compare=False)
     policy: Policy = field(compare=False)
 
-    def read(self, rows: RawRange, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    def read(self, rows: RawRange, kinds: Kinds) -> Iterator[pa.RecordBatch]:
         """Yield those rows of a range that are kept.
 
         Raises
@@ -113,21 +114,19 @@ def _open(job: Job) -> Table:
     return coded(open_table(job.source, policy.table), policy.sources, signs_of(policy))
 
 
-def pass_rows(
-    rows: RawRange, *, job: Job, kinds: dict[str, str], add: Callable[[Iterator[pa.RecordBatch]], T]
-) -> tuple[T, int]:
+def pass_rows(rows: RawRange, *, job: Job, kinds: Kinds, add: Callable[[Iterator[pa.RecordBatch]], T]) -> tuple[T, int]:
     """Return what comes of the rows of a range, and how many raw rows it has; see `LocalWork.total`."""
     return add(job.read(rows, kinds)), rows.stop - rows.start
 
 
-def find_published(rows: RawRange, *, job: Job, kinds: dict[str, str], columns: Sequence[Column]) -> bytes:
+def find_published(rows: RawRange, *, job: Job, kinds: Kinds, columns: Sequence[Column]) -> bytes:
     """Return which rows of a range have a value in each of the columns whose rows are otherwise left out, as bits."""
     complete = [find_complete(batch, columns) for batch in job.read(rows, kinds)]
     return np.packbits(np.concatenate([np.zeros(0, dtype=bool), *complete])).tobytes()
 
 
 def publish_part(
-    rows: RawRange, *, job: Job, kinds: dict[str, str], columns: tuple[Column, ...]
+    rows: RawRange, *, job: Job, kinds: Kinds, columns: tuple[Column, ...]
 ) -> tuple[list[PartReceipt], RowReport]:
     """Add noise to a range of rows, stage its parts, and return their receipts.
 

@@ -48,7 +48,7 @@ def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path
     assert "<author><name>publisher (own key)</name>" in (tmp_path / "site" / "feed.xml").read_text()
     with open_bundle(path) as bundle:
         facts, said = survey_links(bundle), str(describe_in("datacite", bundle.release, []))
-    assert "clipped to a range about their column's center" in said
+    assert "clipped to a range about their center, of" in said
     assert facts is not None
     assert {tuple(sorted(pair[:2])) for pair in facts["pairs"][:2]} == {(HOSTILE, "glucose"), (HOSTILE, "hdl")}
     assert {tuple(link[:2]) for link in facts["graph"]["links"]} >= {(0, 1), (0, 2)}
@@ -60,7 +60,7 @@ def test_the_page_offers_synthetic_rows_by_a_command_that_works(
     """It names the download beside the page, and writes rows under a name that says synthetic."""
     make_catalog(path.parent, tmp_path / "site")
     (page,) = (tmp_path / "site").glob("datasets/*/release-1.html")
-    assert "however many are drawn, they cost no privacy" in page.read_text()
+    assert "However many are drawn, they cost no privacy" in page.read_text()
     (words,) = re.findall(r">dp-bundle (synthesize .*)</pre>", page.read_text())
     monkeypatch.chdir(page.parent)
     done = CliRunner().invoke(cli, [*words.split(), "--any-signer"])

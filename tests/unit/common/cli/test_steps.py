@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from dp_bundle.cli import steps
-from dp_bundle.cli.console import tell
+from dp_bundle.cli import console
+from dp_bundle.cli.console import announce_compiling, step, tell
 
 CLEARED = "\r\x1b[K"
 
@@ -24,8 +24,8 @@ class Terminal(io.StringIO):
 
 def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Make stderr a terminal, on which time is short; before a test's own code, pytest would take it back."""
-    monkeypatch.setattr(steps, "_TICK", 0.01)
-    monkeypatch.setattr(steps, "_SLOW", 1.0)
+    monkeypatch.setattr(console, "_TICK", 0.01)
+    monkeypatch.setattr(console, "_SLOW", 1.0)
     found = Terminal()
     monkeypatch.setattr("sys.stderr", found)
     return found
@@ -42,15 +42,15 @@ def wait_for(pattern: str, terminal: Terminal) -> None:
 def test_a_slow_step_has_its_time_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line begins without a time, gets one, gives way to a message, comes back, and leaves nothing behind."""
     terminal = open_terminal(monkeypatch)
-    steps.step("counting")
+    step("counting")
     wait_for(r"counting \.\.\.$", terminal)
     wait_for(r"counting \.\.\. \d+ s$", terminal)
     tell("a message")
     assert f" s{CLEARED}a message\n" in terminal.getvalue()
     wait_for(r"a message\n(\r\x1b\[Kcounting \.\.\. \d+ s)+$", terminal)
-    steps.step("sealing")
+    step("sealing")
     wait_for(r"sealing \.\.\.$", terminal)
-    steps.step("")
+    step("")
     assert terminal.getvalue().endswith(CLEARED)
     before = terminal.getvalue()
     time.sleep(0.05)
@@ -59,13 +59,13 @@ def test_a_slow_step_has_its_time_and_makes_room(monkeypatch: pytest.MonkeyPatch
 
 def test_nothing_is_shown_in_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where stderr is no terminal there are no steps, and only a run whose code cannot be kept says so."""
-    monkeypatch.setattr(steps, "_TICK", 0.01)
-    steps.step("counting")
+    monkeypatch.setattr(console, "_TICK", 0.01)
+    step("counting")
     time.sleep(0.05)
-    steps.announce_compiling("a minute", kept=True)
-    steps.announce_compiling("a minute", kept=False, quiet=True)
+    announce_compiling("a minute", kept=True)
+    announce_compiling("a minute", kept=False, quiet=True)
     assert capsys.readouterr().err == ""
-    steps.announce_compiling("a minute", kept=False)
+    announce_compiling("a minute", kept=False)
     assert capsys.readouterr().err.startswith(
         "note: compiled code cannot be kept here, so that every run takes a minute"
     )
@@ -74,5 +74,5 @@ def test_nothing_is_shown_in_a_file(capsys: pytest.CaptureFixture[str], monkeypa
 def test_compiling_is_announced_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal it is said that what is compiled is kept."""
     terminal = open_terminal(monkeypatch)
-    steps.announce_compiling("a minute", kept=True)
+    announce_compiling("a minute", kept=True)
     assert "a minute of computing: what is compiled is kept for later runs\n" in terminal.getvalue()

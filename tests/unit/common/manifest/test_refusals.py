@@ -37,7 +37,7 @@ from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.columns import cells_of
 from dp_bundle.manifest.release import Statement
 from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas
-from dp_bundle.privacy.normal import mu_implied_by_epsilon
+from dp_bundle.privacy.noise import mu_implied_by_epsilon
 
 
 def _point(epsilon: float, delta: float) -> Changes:

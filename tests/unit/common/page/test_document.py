@@ -12,10 +12,18 @@ from pathlib import Path
 import pytest
 from bokeh.models import ColumnDataSource
 
-from dp_bundle.page.colours import shade
-from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.figures import Figure, new_figure
-from dp_bundle.page.tables import PageTable, TableColumn, figure_text, number
+from dp_bundle.page.document import (
+    Figure,
+    Page,
+    PageTable,
+    TableColumn,
+    as_json,
+    figure_text,
+    new_figure,
+    number,
+    render_page,
+    shade,
+)
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

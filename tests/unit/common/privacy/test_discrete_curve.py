@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas
-from dp_bundle.privacy.normal import gaussian_delta
+from dp_bundle.privacy.noise import gaussian_delta
 from dp_publish.accounting.curve import Loss, epsilon_of_unit
 
 

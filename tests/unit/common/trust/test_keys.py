@@ -12,7 +12,7 @@ import pytest
 from platformdirs.macos import MacOS
 
 from dp_bundle.base.errors import KeyStoreError, ParameterError
-from dp_bundle.files.ownership import home_folder
+from dp_bundle.files.new_files import home_folder
 from dp_bundle.trust.keys import (
     key_names,
     load_key,

@@ -10,7 +10,7 @@ from tests.unit.consumer.sources import source_of
 
 from dp_learn.covariance.collinear import find_collinear, find_determined, find_perhaps_collinear
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.glasso.whitening import whiten_nodes
+from dp_learn.glasso.problem import whiten_nodes
 
 
 def pooled_from(values: np.ndarray, noise: float, rng: np.random.Generator) -> PooledCovariance:

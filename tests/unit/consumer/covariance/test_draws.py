@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import (
     NoiseAndGaps,
     NoiseLaw,
@@ -14,7 +13,7 @@ from dp_learn.covariance.estimate import (
     ReleasedCovariance,
     combine_sources,
 )
-from dp_learn.covariance.sample import draw_splits
+from dp_learn.covariance.sample import ErrorLaw, draw_splits
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.covariance.two_rounds import OneRound, TwoRounds
 

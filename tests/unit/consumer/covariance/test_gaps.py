@@ -13,8 +13,7 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
 from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.shared_columns import bundle_sources
+from dp_learn.covariance.sample import Sample, bundle_sources
 from dp_learn.covariance.sources import leave_out_gaps
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.covariance.two_rounds import OneRound

@@ -17,8 +17,8 @@ from tests.conftest import policy_with
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
 from dp_learn import compare_networks, learn_graph
+from dp_learn.covariance.sample import bundle_sources
 from dp_learn.covariance.scores import require_one_scale
-from dp_learn.covariance.shared_columns import bundle_sources
 from dp_publish import Policy, publish
 
 P = 6

@@ -11,8 +11,7 @@ from tests.conftest import policy_with, publish_alone
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.shared_columns import bundle_sources
+from dp_learn.covariance.sample import Sample, bundle_sources
 from dp_learn.pipeline.joint import learn_joint
 
 N_ROWS = 4000

@@ -9,8 +9,7 @@ from scipy import stats
 from dp_bundle.data.latent import Steps
 from dp_bundle.manifest.columns import Column, Scores
 from dp_learn.covariance.estimate import ReleasedCovariance, combine_sources
-from dp_learn.covariance.skewness import least_skewness, limits_of
-from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.covariance.standard_errors import form_errors, least_skewness, limits_of
 from dp_learn.covariance.two_rounds import OneRound
 
 

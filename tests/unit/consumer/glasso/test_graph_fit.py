@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dp_learn.glasso.graph_fit import fit_on_graph, solve_on_graph
+from dp_learn.glasso.solving import fit_on_graph, solve_on_graph
 
 INDEFINITE = np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]])  # beside two of 0.9, 0.62 is the least
 CHAIN = np.eye(10) + 0.45 * (np.eye(10, k=1) + np.eye(10, k=-1))

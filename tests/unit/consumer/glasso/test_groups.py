@@ -5,8 +5,7 @@ import pytest
 
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn.glasso.problem import Solution, make_group_problem, make_groups
-from dp_learn.glasso.solvers.components import split_components
-from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.solving import graphical_lasso, split_components
 
 CASES = {  # sizes of the nodes, noise, alpha, weights by sizes, diagonal penalised
     "few nodes": ([1, 3, 2, 4, 1, 2, 1], 0.0, 0.12, True, True),

@@ -9,8 +9,7 @@ import pytest
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.joint import joint_graphical_lasso, refit_jointly
-from dp_learn.glasso.joint_problem import JointSolution
+from dp_learn.glasso.joint import JointSolution, joint_graphical_lasso, refit_jointly
 from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solving import graphical_lasso
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
+from dp_learn.glasso.problem import whiten_nodes
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.glasso.whitening import whiten_nodes
 
 NODES = ["a", "a", "a", "b", "c", "c", "d"]
 

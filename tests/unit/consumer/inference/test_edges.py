@@ -12,8 +12,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, combine_sources
 from dp_learn.covariance.standard_errors import form_variances, null_standard_errors, universal_penalty
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.inference.edges import EdgeInference, fit_for_inference, infer_edges, shrink_weights
-from dp_learn.inference.evidence import score_pairs
+from dp_learn.inference.edges import EdgeInference, fit_for_inference, infer_edges, score_pairs, shrink_weights
 
 P = 5
 UPPER = np.triu_indices(P, 1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
+from dp_learn.matrices.choices import RepairMethod
 from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
-from dp_learn.matrices.repair_methods import RepairMethod
 
 
 def indefinite(p: int, seed: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from scipy.spatial import Delaunay
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 
-from dp_learn.output.layout import ASPECT, place_nodes
+from dp_learn.output.network import ASPECT, place_nodes
 
 
 def _ring(n_nodes: int, first: int = 0) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.moments import Rows
 from dp_learn.covariance.sample import Sample

@@ -6,7 +6,7 @@ import pytest
 from dp_bundle.base.errors import NoSolutionError, ParameterError, SchemaError
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.glasso.joint_problem import Kind
+from dp_learn.glasso.joint import Kind
 from dp_learn.pipeline.joint import Joint, Order, learn_joint, learn_periods
 
 P, N_PERIODS = 7, 6

@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
 
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.columns import Source
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.inference.evidence import score_pairs
+from dp_learn.inference.edges import score_pairs
 from dp_learn.inference.networks import communities_of, draw_together, measure_paths
 from dp_learn.output.messages import describe_edges
 from dp_learn.pipeline.fit import fit_graph

@@ -261,6 +261,7 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: E
 
     path, why_not = write_page(receipt, policy)
     assert (path, why_not) == (page_path(receipt.path), "")
+    assert write_page(receipt, policy) == (path, ""), "as a process that was killed left it"
     page = path.read_text()
     shown = page.partition('class="label"')[2]
     n_dots = shown.count('class="chance" cx="') + shown.count('class="gained" cx="')
@@ -298,6 +299,8 @@ def test_a_table_under_a_new_name_is_asked_whose_it_is(
     shutil.copy(people, "later/second.parquet")
     assert call(people.name).code == 0
     monkeypatch.chdir("later")
+    assert "are these the same people? --account people" in call("second.parquet", "--mu", 20).err
+    Path("second.policy.toml").write_text('[dataset]\nname = "others"\n')
     assert "are these the same people? --account people" in call("second.parquet", "--mu", 20).err
     assert call("second.parquet", "--mu", 20, "--account", "people").code == 0
     assert [(each.dataset, each.number) for each in Ledger().entries()] == [("people", 1), ("people", 2)]

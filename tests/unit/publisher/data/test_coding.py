@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, PolicyError, SchemaError
 from dp_bundle.describe.sentences import describe_sources
-from dp_bundle.manifest.sources import SOURCE_KINDS, Source, SourceKindName
+from dp_bundle.manifest.columns import SOURCE_KINDS, Source, SourceKindName
 from dp_publish import Policy, publish
 from dp_publish.data.cells import GAPS
 from dp_publish.data.dates import fitting_formats, has_date, read_moments

@@ -22,20 +22,31 @@ X = RNG.normal(size=N).round(2)
 
 def test_people_are_known_by_name() -> None:
     """In several languages, with or without a word for a number; not what is only about them."""
-    people = "person Patient-Nr. customerID id_cliente Kunde ménage pid num_alumno hh_id 患者番号 e-mail"
+    people = "person Patient-Nr. customerID id_cliente Kunde ménage pid num_alumno hh_id 患者番号 员工编号 e-mail"
     others = "household_size customer_age income ward n_users idea x personal_income"
     assert [*filter(named_like_a_person, f"{people} {others}".split())] == people.split()
 
 
 def test_values_that_repeat_are_found() -> None:
     """By names, codes and equal numbers of rows; not where each row has its own, nor in measures, flags and words."""
-    repeat = {"nr": np.arange(N) // 4, "who": [f"A{n:03}" for n in RNG.integers(0, 150, N)]}  # a panel, and codes
-    repeat |= {"subject": RNG.integers(0, 8, N), "household": np.arange(N) // 3}
-    others = {"patient_id": RNG.permutation(N), "x": X, "age": np.sort(RNG.integers(20, 90, N))}
-    others |= {"user": RNG.integers(0, 2, N), "answer": RNG.integers(1, 6, N), "ward": RNG.choice(["A7", "B3"], N)}
-    others |= {"note": [f"no {n % 300} of it" for n in range(N)]}
+    n = 1000
+    repeat = {"nr": np.arange(n) // 4, "who": [f"A{k:03}" for k in RNG.integers(0, 150, n)]}  # a panel, and codes
+    repeat |= {"subject": RNG.integers(0, 8, n), "household": np.arange(n) // 3}
+    repeat |= {"driver's": RNG.integers(40_001, 40_150, n), "diary": [f"{k % 60}MK" for k in RNG.integers(0, 900, n)]}
+    others = {"patient_id": RNG.permutation(n), "x": RNG.normal(size=n), "age": np.sort(RNG.integers(20, 90, n))}
+    others |= {"user": RNG.integers(0, 2, n), "answer": RNG.integers(1, 6, n), "ward": RNG.choice(["A7", "B3"], n)}
+    others |= {"note": [f"no {k % 300} of it" for k in range(n)], "icd10": [f"C{k % 60}" for k in range(n)]}
+    others |= {"pay": RNG.integers(100, 300, n) * 100, "came": [f"{k % 24}:{k % 40 + 10}" for k in range(n)]}
+    others |= {"year": 1950 + np.arange(n) % 50, "month": [f"20{10 + k % 8}{k % 12 + 1:02}" for k in range(n)]}
     table = open_table(pa.Table.from_pandas(pd.DataFrame(repeat | others)))
     assert [*find_repeated(table, table.types)] == [*repeat]
+
+
+def test_a_panel_is_found_whose_first_wave_fills_the_first_rows() -> None:
+    """Whatever its persons are called; a number that every row has for itself is none, however many rows there are."""
+    waves = {"pid": np.arange(24_000) % 12_000, "who": np.arange(24_000) % 12_000, "row": np.arange(24_000)}
+    table = open_table(pa.table(waves | {"x": RNG.normal(size=24_000)}))
+    assert [*find_repeated(table, table.types)] == ["pid", "who"]
 
 
 def test_a_person_with_several_rows_stops_the_first_command_with_a_question(call: Call) -> None:
@@ -50,6 +61,7 @@ def test_a_person_with_several_rows_stops_the_first_command_with_a_question(call
         assert said in call("visits.csv", "--policy", "drop.toml").err
     assert "publishing asks who a person is" in call("plan", "visits.csv").err
     assert "a release would be refused: who is a person" in call("plan", "visits.csv", "--look").err
+    assert "who is a person in this table? Values of 'person' repeat" in call("audit", "visits.csv").err
 
     assert "If words and gaps" not in call("visits.csv", "--unit", "row", "--out", "rows.tar").out
     done = call("visits.csv", "--unit", "person", "--max-rows", 4, "--mu", 3)

@@ -201,6 +201,18 @@ def test_where_the_name_was_taken_meanwhile_another_will_do(path: Path, tmp_path
     assert states() == ["published"]
 
 
+def test_where_another_name_has_it_already_the_publisher_is_told(
+    path: Path, publish_here: Publish, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bundle that lies where an earlier command put it is not published again under the name of the next one."""
+    with killed("placed"):
+        publish_here(path, DECLARED)
+    receipt = publish_here(path, DECLARED, out="b.tar")
+
+    assert receipt.path.name == "a.tar"
+    assert [("a.tar" in each, "b.tar" in each) for each in caplog.messages] == [(True, True)]
+
+
 def test_a_release_on_a_shared_ledger_is_taken_back_where_it_was_begun(
     path: Path, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dp_learn.output.network import MOST_EDGES, Network
-from dp_learn.output.page.network import draw_network, network_data
+from dp_learn.output.page.report import draw_network, network_data
 from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import GraphEstimate
 

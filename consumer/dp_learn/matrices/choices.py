@@ -1,6 +1,19 @@
-"""Names of the rules that choose alpha, and of weights, in a module that costs nothing to import: help is immediate."""
+"""Names that options offer, in a module that costs nothing to import: help is to come at once."""
 
 from enum import StrEnum
+
+
+class RepairMethod(StrEnum):
+    """The ways to make a covariance positive semidefinite."""
+
+    NONE = "none"
+    MAXNORM = "maxnorm"
+    CLIP = "clip"
+    SHRINK = "shrink"
+
+
+SOLVER_NAMES = ("cd", "admm")
+AUTO = "auto"  # whichever suits a problem
 
 
 class Rule(StrEnum):
