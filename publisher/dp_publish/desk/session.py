@@ -150,7 +150,7 @@ class Session:
         if not answer.can_publish or answer.refusals:
             raise PolicyError("nothing was published: see what stands in the way")
         if fields.get("confirmed") != self.key_of(answer):
-            raise PolicyError("nothing was published, as the form says something else than was asked: look at it again")
+            raise PolicyError("nothing was published, as the form says something else than was asked: read it again")
         self.save(fields)
         self.show("publish", self.asked.files[-1])
         insists = ["--anyway"] if fields.get("anyway") else []

@@ -60,7 +60,7 @@ def summarize_receipt(
     unit = release.cumulative.unit
     mu, budget = receipt.spent.get(unit), receipt.budgets.get(unit)
     row, gap = _forecast_of(release, policy), licence_gap(dataset)
-    look = "" if page is None else f"look at the page {page}, which tells others the same; then "
+    look = "" if page is None else f"see the page {page}, which shows others the same; then "
     promised = [said for said in label["plainly"] if not said.startswith("Somebody")]
     along = "" if minisig is None else f", and {minisig} beside it"
     graph = [f"dp-learn {file}"] if len(source_names(release.columns)) > 1 else []  # of one there is none
@@ -267,7 +267,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
         *_describe_cells(of_bounds, "without a value, set to the midpoint"),
         *_describe_cells(of_center, "without a value, set to the center that was found"),
-        *_describe_cells(report.indicated, "without a value, which a column beside it tells with noise"),
+        *_describe_cells(report.indicated, "without a value, which a column beside it shows with noise"),
         *_describe_rows(report.n_dropped, "with a missing value, left out"),
     ]
 

@@ -400,7 +400,7 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
         TableColumn("epsilon", [row.epsilon for row in rows], printed_epsilon),
     ]
     seen = "the smallest partial correlation that would be seen; empty where there is none."
-    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
+    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be distinguished from the noise."
     for what, form, read, about in (
         ("seen", ".2g", attrgetter("seen"), seen),
         ("error", _FORM, lambda shown: float(f"{shown.error:.2g}"), "the standard error of a correlation near zero."),
