@@ -1,7 +1,7 @@
 """A release of noisy rows attacked: made-up tables are published, and what a reader finds is judged by the manifest.
 
 A first, small table shows what the manifest states of columns and noise. In the table that is attacked every other row,
-or entity, is a coin's: its cells are in one of their first two states, by a coin for each cell, or for the whole row
+or entity, is a coin's. Its cells are in one of their first two states, by a coin for each cell, or for the whole row
 where rows are protected. All other cells are in any of their states, but for a stretch in which nearly all rows are in
 the first ones, so that states are rare in a batch. The first rows, and the last ones, come in batches of one row or
 two. The checks:
@@ -15,7 +15,7 @@ two. The checks:
   occurs twice, nor in both releases.
 
 Where mu is so large that every coin would be guessed, numbers are put closer to each other, and the bound on mu is by
-proportion; that supposes noise that does not depend on the value, which the noise check tests.
+proportion. That supposes noise that does not depend on the value, which the noise check tests.
 
 References
 ----------

@@ -445,7 +445,7 @@ class EstimationError(DpGraphError):
 class NoSolutionError(EstimationError):
     """The penalised problem is unbounded at this alpha.
 
-    The smallest alpha that has a solution may be given as a function, which is called once somebody asks for it: it
+    The smallest alpha that has a solution may be given as a function, which is called once somebody asks for it. It
     takes longer to find than a solution, and whoever goes on with another alpha does without.
     """
 

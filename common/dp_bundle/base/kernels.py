@@ -2,9 +2,9 @@
 
 The cache is in the folder that NUMBA_CACHE_DIR names, else in the code's own folder if that is writable, else in the
 user's cache folder, else in a private folder under the system's temporary one. What lies there is unpickled and run, so
-a folder that others could write to, or that has a file of theirs, is passed over for the next one; what a settings file
-in the current folder says of it is, too. If none can be used, every run compiles. A cache in the code's folder also
-serves users who can only read it: one run by whoever installed the package compiles for everybody. A damaged cache
+a folder that others could write to, or that has a file of theirs, is passed over for the next one. So is what a
+settings file in the current folder says of it. If none can be used, every run compiles. A cache in the code's folder
+also serves users who can only read it: one run by whoever installed the package compiles for everybody. A damaged cache
 entry is compiled again, and a full disk only prevents caching.
 """
 

@@ -7,7 +7,7 @@ read it is refused.
 
 Of a bundle that lies elsewhere, manifest and descriptions are read at once, as they are small, and kept in memory.
 Every data member is fetched when it is first needed, in large ranges, into the cache of downloads, which compares it
-with its signed digest before it is read; from there it is read as from a folder. No more of anything is asked for than
+with its signed digest before it is read. From there it is read as from a folder. No more of anything is asked for than
 it can have: a description as many bytes as follow from the manifest, and a data member those that a signed description
 gives.
 """

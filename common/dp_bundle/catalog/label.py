@@ -42,10 +42,10 @@ def worded_label(release: Release) -> dict[str, Any]:
     Returns
     -------
     dict
-        What it `protects` in a few words, and `who`, `from_whom` and `guess`, each in a sentence; `plainly`, how
-        strongly, in sentences with no word of the field; `right`, the share of right guesses; `right_in_all` with all
-        `releases` of the dataset so far, this one included; `is_weak`, of the latter; `strength`, `spent`, `noise` and
-        `unprotected`, each a list of sentences; `columns`, for each of the first columns its bounds and its noise.
+        What it `protects` in a few words, and `who`, `from_whom` and `guess`, each in a sentence. `plainly`, how
+        strongly, in sentences with no word of the field. `right`, the share of right guesses. `right_in_all` with all
+        `releases` of the dataset so far, this one included; `is_weak`, of the latter. `strength`, `spent`, `noise` and
+        `unprotected`, each a list of sentences. `columns`, for each of the first columns its bounds and its noise.
     """
     guarantee, total = release.guarantee, release.cumulative
     in_all = chance_in_all(total)

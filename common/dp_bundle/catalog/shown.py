@@ -50,8 +50,8 @@ def show_data(bundle: Bundle) -> Facts:
     -------
     dict
         `columns`, a picture of each of the first columns of the raw table with what its publisher says of it, and
-        `n_raw`, how many there are; `shows`, "rows", "histograms" or "moments", of `n_rows` rows, of which `n_read`
-        were read; `preview`, the first rows; `links`, by `survey_links`.
+        `n_raw`, how many there are. `shows`, "rows", "histograms" or "moments", of `n_rows` rows, of which `n_read`
+        were read. `preview`, the first rows; `links`, by `survey_links`.
 
     Raises
     ------

@@ -7,8 +7,8 @@ of squares is 1, two columns whose Z have the correlation r have themselves
 
 which grows with r and is nearer to zero. `latent_correlations` inverts it.
 
-A column of levels without an order has a normal variable for each level, independent of each other: the level with the
-least -log Phi(U) / share wins, which has exactly its share, being a race of exponential variables. To first order the
+A column of levels without an order has a normal variable for each level, independent of each other. The level with the
+least -log Phi(U) / share wins. It has exactly its share, being a race of exponential variables. To first order the
 indicators of winners are linear in the U (`race_matrix`).
 
 References

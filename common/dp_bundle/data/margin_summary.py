@@ -4,19 +4,20 @@ And where numbers are within the cells: values that many rows share, and tails t
 
 A count has the noise that the manifest states, and the rows are a sample: both are in every interval, at 95 %. Those of
 shares are score intervals, which hold of few rows, too. The number of rows is public, so that the sum of a histogram's
-counts is known, which makes sums of many of them surer: of k out of m cells, the noise on the rest is regressed out,
-and its variance is k (m - k) / m times that of a count.
+counts is known. That makes sums of many of them surer. Of k out of m cells, the noise on the rest is regressed out. Its
+variance is k (m - k) / m times that of a count.
 
 Levels that were replaced at random come out with shares that are linear in the true ones: the interval of what came
 out, brought back, has the sampling and the replacements in it.
 
-An interval of a quantile leaves out the places below which significantly less than its share lies, as far as that holds
-of all places before them, and so at the other end: the first place beyond the true quantile is left out wrongly with a
-probability of 2.5 % at the most. These places are the edges of cells and, if cells hold many values, places inside of
-them. There, below a share t of a cell's width are t of its rows on average; where each value has a rows, and values are
-anywhere in a cell of s rows, with a variance of a s t (1 - t). So many rows of one value are on either side of the
-quantile, and half of them widen the interval at each end. How many a is shows in the cells: they differ more from their
-neighbours than noise and sampling explain. No cell may stand out among these differences, as one with a heap does.
+An interval of a quantile leaves out the places below which significantly less than its share lies. It does so as far as
+that holds of all places before them, and so at the other end. The first place beyond the true quantile is left out
+wrongly with a probability of 2.5 % at the most. These places are the edges of cells and, if cells hold many values,
+places inside of them. There, below a share t of a cell's width are t of its rows on average. Let each value have a
+rows, and values be anywhere in a cell of s rows. Then the variance is a s t (1 - t). So many rows of one value are on
+either side of the quantile, and half of them widen the interval at each end. How many a is shows in the cells: they
+differ more from their neighbours than noise and sampling explain. No cell may stand out among these differences, as one
+with a heap does.
 
 References
 ----------

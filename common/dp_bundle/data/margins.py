@@ -3,8 +3,8 @@
 Levels that were replaced at random are counted as they came out.
 
 A raw column is counted in cells: a number between two ends, a level, or a gap, each row in exactly one. Noisy counts
-become shares that are not negative and add up to 1, and a cell's normal score is the standard normal quantile of its
-middle rank: that of the share of the cells below it and of half its own, among rows with a value.
+become shares that are not negative and add up to 1. A cell's normal score is the standard normal quantile of its middle
+rank, that of the share of the cells below it and of half its own, among rows with a value.
 
 **The file** has one row for each cell of each raw column, as Parquet: the raw column's name, the level, both ends of
 the cell, and the noisy count. A cell of numbers holds x with low <= x < high, and the first and the last of a column
@@ -96,7 +96,7 @@ class Margin(Brief):
         """Return the share of all rows in each cell: not negative, and 1 together.
 
         The counts of cells at either end of many numbers are taken together as long as their sum does not stand out
-        from the noise, and that sum, if it is positive, is shared out over them, most to the innermost. All others have
+        from the noise. That sum, if it is positive, is shared out over them, most to the innermost. All others have
         what is left, as the nearest shares that are not negative.
 
         Parameters

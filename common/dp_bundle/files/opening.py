@@ -7,7 +7,7 @@ obstore. A request takes so many seconds in all, from connecting to the last byt
 as long, where it was not answered or the server is busy. An answer that is cut short is continued where it was.
 
 Every content goes up in one conditional PUT ("If-None-Match: *" on S3), because that is the request that a store can
-refuse if the name is taken; S3 takes 5 GiB so, and the largest part of a bundle has 1 GiB. After an error of a PUT, the
+refuse if the name is taken. S3 takes 5 GiB so, and the largest part of a bundle has 1 GiB. After an error of a PUT, the
 name is read before another one is sent.
 
 A query in a URI, as of a signed link, goes with every request, and into no message.

@@ -1,11 +1,11 @@
 """The tar and the folder that a bundle may be, of which exactly one form is written and read, and members as files.
 
-Every header of a tar is the one that `write_archive` makes for a member's name and size (`_header` says which bytes),
-padding is zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of
+Every header of a tar is the one that `write_archive` makes for a member's name and size (`_header` says which bytes).
+Padding is zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of
 that byte by byte, so nothing hides between members, and never extracts: members are windows into the open file.
 
 A folder holds the members as files, and nothing else. Every path is taken from the folder as it was opened, and no link
-inside it is followed, so a folder that is renamed or replaced while it is read stays the one that was verified. A file
+inside it is followed. So a folder that is renamed or replaced while it is read stays the one that was verified. A file
 is opened for each read, because a bundle may have more parts than a process may have open files.
 
 What holds a bundle may change after it was verified. So a member is read again whole and compared with its digest, or,

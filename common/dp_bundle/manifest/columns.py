@@ -2,14 +2,14 @@
 
 A cell of the raw table moves published columns. A number moves by the width of its bounds, or by `max_change` where
 changes of that size are the unit of privacy. Another level in a category's cell takes 1 from one of its columns and
-adds 1 to another: with noise on both, the category moves by the square root of 2, however many levels it has.
+adds 1 to another. With noise on both, the category moves by the square root of 2, however many levels it has.
 
-A number beside an indicator of its gaps moves by the width w of its bounds, and the indicator not at all; or, as a gap
-has the middle of the bounds, by half of w, and the indicator by 1. On a grid of steps of g the middle may be a step
-off. With noise of sigma on the number and of s on the indicator, the cell's mu is the larger one of w / sigma and
-sqrt(((w / 2 + g) / sigma)^2 + 1 / s^2): an indicator with enough noise costs nothing.
+A number beside an indicator of its gaps moves by the width w of its bounds, and the indicator not at all. Or, as a gap
+has the middle of the bounds, it moves by half of w, and the indicator by 1. On a grid of steps of g the middle may be a
+step off. With noise of sigma on the number and of s on the indicator, the cell's mu is the larger one of two. These are
+w / sigma and sqrt(((w / 2 + g) / sigma)^2 + 1 / s^2). So an indicator with enough noise costs nothing.
 
-Where noise is discrete, its mu stands in place of a distance over sigma (`Noise.mu_of`): mu is true of every cell, and
+Where noise is discrete, its mu stands in place of a distance over sigma (`Noise.mu_of`). mu is true of every cell, and
 what cells of one row add up to by squares is true of the row.
 
 Columns of the raw table behind the published ones: levels, truth values, ordered levels, dates and times as numbers.
@@ -220,20 +220,18 @@ class Column(Model):
     A column of a covariance release has no noise of its own, as it has no cells.
 
     `bounds` were declared, or found privately, by a noisy histogram or by quantiles, at a cost that is part of the
-    guarantee. They are None in two rounds where none were declared.
-    `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
-    (`midpoint`; in two rounds, where there are no bounds, the center of the first standard), their rows were left out
-    (`drop`), or they took the middle of the bounds, in two rounds the center of the first standard, and the column
-    behind this one is 1 there, and 0 elsewhere (`indicator`).
-    `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
-    found by private quantiles, or is the mean and the deviation by the histogram (`margins`), and the second follows
-    from the first round.
-    `block` names the raw table's column where several are published for it: one for each level of a category, or a
-    number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
-    where that is the unit of privacy.
-    `transform` is what the values of a column of two rounds were replaced by, after they were clipped to the `bounds`
-    and before all else: the normal scores of their cells in the column's histogram, each the standard normal quantile
-    of the share of the cells below and of half its own. The `standards` are then on their scale.
+    guarantee. They are None in two rounds where none were declared. `missing` says what became of cells without a
+    value. There were none (`refuse`), or their rows were left out (`drop`). Or they took the middle of the bounds
+    (`midpoint`), in two rounds without bounds the center of the first standard. By `indicator` they took that, too (in
+    two rounds always the center), and the column behind this one is 1 there, and 0 elsewhere. `standards` are those of
+    a covariance that was released in two rounds, one for each. The first was declared, or found by private quantiles,
+    or is the mean and the deviation by the histogram (`margins`). The second follows from the first round. `block`
+    names the raw table's column where several are published for it: one for each level of a category, or a number and
+    the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell, where that is
+    the unit of privacy. `transform` is what the values of a column of two rounds were replaced by, after they were
+    clipped to the `bounds` and before all else. These are the normal scores of their cells in the column's histogram,
+    each the standard normal quantile of the share of the cells below and of half its own. The `standards` are then on
+    their scale.
     """
 
     name: Name

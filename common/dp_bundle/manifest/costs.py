@@ -7,7 +7,7 @@ Somebody who is in several units, in k rows where rows are protected, say, loses
 independent, so that its mu^2 and rho add up over rows: mu grows as sqrt(k). What was found in all rows together, bounds
 and means, he moves k times as far, so that its mu grows as k; so does that of second moments, and their epsilon. What
 is (epsilon, delta)-private for one row is ``(k epsilon, delta (1 + e^epsilon + ... + e^((k - 1) epsilon)))``-private
-for k, row by row from one table to the other, and so grows the probability with which a guarantee does not hold.
+for k, row by row from one table to the other. So grows the probability with which a guarantee does not hold.
 
 Checks that a stated total can be that of all releases so far, of which this one is the last.
 

@@ -1,8 +1,8 @@
 """The publisher's description of her data, which alone may hold fields that a reader does not know.
 
-Nothing is computed from it but the dataset's name, the descriptions in the bundle and where synthetic numbers end, so
-that a field there is safe to ignore: it changes neither what is guaranteed nor what a number means. Everywhere else an
-unknown field is refused.
+Nothing is computed from it but the dataset's name, the descriptions in the bundle and where synthetic numbers end. So a
+field there is safe to ignore: it changes neither what is guaranteed nor what a number means. Everywhere else an unknown
+field is refused.
 
 Further fields of a dataset that portals ask for: creators, keywords, coverage, related works, the software.
 

@@ -13,10 +13,10 @@ What was found of the raw table's columns before all else, privately, where noth
 by sqrt(2) at most, and another column's by 1. All have Gaussian noise, rounded to whole numbers.
 
 **Levels.** The values of a column of words were counted, each by itself, with Gaussian noise on the counts of those
-that occur, and the values whose noisy count is at least a threshold are its levels. Replacing a row moves the counts of
-values that occur either way by sqrt(2) at most in a column; and it may make a value occur, or no longer, of which the
-count is at most m where a unit of privacy has m rows. Such a value is a level with a probability of at most
-``m Phi((m + 1/2 - T) / sigma)``: of all columns together twice that is the `excepted_delta` of the guarantee.
+that occur. The values whose noisy count is at least a threshold are its levels. Replacing a row moves the counts of
+values that occur either way by sqrt(2) at most in a column. It may also make a value occur, or no longer. Its count is
+at most m where a unit of privacy has m rows. Such a value is a level with a probability of at most ``m Phi((m + 1/2 -
+T) / sigma)``: of all columns together twice that is the `excepted_delta` of the guarantee.
 
 References
 ----------
@@ -45,9 +45,9 @@ class Discovery(Model):
     """What was found privately of columns of which nothing was declared, and by which noise.
 
     `kinds` are the raw columns whose kind was found, and `levels` those whose categories were, both as far as they are
-    published. `n_counted` columns of text were counted by what their cells look like, and `n_gaps` others by
-    whether they have a value, with noise of `counts_sigma`; `n_listed` columns were counted by their values, with noise
-    of `levels_sigma` and the `threshold`. `n_rows` of the table's were counted.
+    published. `n_counted` columns of text were counted by what their cells look like, and `n_gaps` others by whether
+    they have a value, with noise of `counts_sigma`. `n_listed` columns were counted by their values, with noise of
+    `levels_sigma` and the `threshold`. `n_rows` of the table's were counted.
     """
 
     kinds: tuple[Name, ...] = ()
@@ -102,11 +102,11 @@ class Guarantee(Model):
     """The guarantee against a reader who knows the bundle, the method, and all data but the protected unit.
 
     `mu` (Gaussian differential privacy) is given where no noise is discrete Gaussian; `rho` (zero-concentrated) always.
-    Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
-    not published; rows of an entity beyond `max_rows` were left out), or by one `change`: of one cell, by at most its
-    column's `max_change`, or in any way where the column has none. Facts named in `public` are not protected.
-    `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `discovery_mu` that which went
-    into what the columns are.
+    Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity`. The entity's
+    column is not published, and rows of an entity beyond `max_rows` were left out. Or tables differ by one `change` of
+    one cell, by at most its column's `max_change`, or in any way where the column has none. Facts named in `public` are
+    not protected. `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `discovery_mu`
+    that which went into what the columns are.
 
     `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
     probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of

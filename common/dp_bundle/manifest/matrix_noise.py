@@ -10,9 +10,9 @@ With standard deviations s on the diagonal and t off it, where an entry counts t
   or by R^2 + c^2 where it is taken away, over the noise's scale; delta at epsilon is at least that of this one entry;
 - the difference of two Wishart matrices: epsilon is at least the nuclear norm by which two orthogonal rows move the
   sum, over twice the scale, however it is divided between the matrices. With H the movement, the density at T H is
-  ``exp(-T ||H||_* / 2 s)`` up to a polynomial in T, and it changes by e^epsilon at most from T to T + 1; where the
-  corner is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0.
-  With fewer degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
+  ``exp(-T ||H||_* / 2 s)`` up to a polynomial in T. It changes by e^epsilon at most from T to T + 1. Where the corner
+  is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0. With fewer
+  degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
 - noise that does not act entry by entry: nothing of epsilon shows in it. Drawn to a finite precision, on a grid, it
   excepts an event from its guarantee.
 
@@ -20,9 +20,9 @@ The noise on a covariance release in the manifest, with checks that its numbers 
 
 A covariance that was released in two rounds says what the second one needs to know of the first. Each round r
 standardises the columns, u = (x - center_r) / scale_r, and adds noise to a sum of second moments of rows (y, c_r) with
-||y|| <= R_r: of y = u in round 1, and of y = B u in round 2, where B is the published transform. All values are clipped
+||y|| <= R_r. In round 1, y = u. In round 2, y = B u, where B is the published transform. All values are clipped
 beforehand to center_1 +- k scale_1, k the column clip. Centers and scales of round 2 and B come from what round 1
-released, and cost nothing; centers and scales of round 1, k and both radii were found privately, at a cost that is the
+released, and cost nothing. Centers and scales of round 1, k and both radii were found privately, at a cost that is the
 guarantee's `bounds_mu`.
 
 A fourth moment of round 2 goes with them: replacing a row moves the sum over rows of (||y|| / R_2)^4 by at most 1.
@@ -267,8 +267,8 @@ def _l1_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> 
 def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:
     """Return delta at epsilon of chi-squared noise against the same noise moved upwards.
 
-    With a = degrees / 2 the likelihood ratio ``(q / (q - s))^(a - 1) e^(-s / 2)`` falls in q, so that delta is
-    ``F(q) - e^eps F(q - s)`` where it is e^eps: at ``q = s / (1 - exp(-(eps + s / 2) / (a - 1)))``.
+    With a = degrees / 2 the likelihood ratio ``(q / (q - s))^(a - 1) e^(-s / 2)`` falls in q. So delta is ``F(q) -
+    e^eps F(q - s)`` where it is e^eps, at ``q = s / (1 - exp(-(eps + s / 2) / (a - 1)))``.
     """
     a = degrees / 2
     exponent = (epsilon + shift / 2) / (a - 1)

@@ -1,7 +1,7 @@
 """A page as one file: a template filled in, with its style, its scripts and its figures inside.
 
-The page may load nothing and run nothing but the scripts that it was made with, which its content security policy
-names by their digests: text from strangers could not run even where it was not escaped.
+The page may load nothing and run nothing but the scripts that it was made with, which its content security policy names
+by their digests. Text from strangers could not run even where it was not escaped.
 
 The colours of every page, each for light and for dark paper; styles, figures and legends take them from here.
 

@@ -144,7 +144,7 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
 
     Numbers have as many digits as it takes to read them back exactly; names pass through `guard_cell`. It needs memory
     for one batch. Of a release of two rounds, the matrix of the first and the transform get files of their own beside
-    it, with names that end in `-first-round` and `-transform`, and histograms one that ends in `-margins`.
+    it. Their names end in `-first-round` and `-transform`, and that of histograms in `-margins`.
 
     Returns
     -------

@@ -2,8 +2,8 @@
 
 A template, in `templates`, is JSON as a portal takes it. A text that begins with `= ` is an expression of Jinja over
 the release and its `Subject`, whose value takes its place: no text of a signer is ever part of the JSON's syntax. In an
-object, `$if` leaves it out where it is false, `$with` has the entries that it begins with, `$is` has what stands in its
-place, and `$each`, in a list, makes one for each of several. Entries of which nothing is said are left out.
+object, `$if` leaves it out where it is false, `$with` has the entries that it begins with, and `$is` has what stands in
+its place. `$each`, in a list, makes one for each of several. Entries of which nothing is said are left out.
 
 Search engines for datasets read a schema.org Dataset from web pages. The Data Package and Croissant begin with what the
 bundle holds of the same kind, whose bytes are fixed, and add what the manifest's further fields say. European data

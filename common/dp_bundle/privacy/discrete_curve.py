@@ -2,7 +2,7 @@
 
 A reader sees width and sigma of every column, and computes a bound from below, so that no honest guarantee is refused.
 For tables that differ as far as the bounds allow, a column's privacy loss is L = (D k + D^2 / 2) / sigma^2 at a draw k
-of its noise, with D its width in steps, and ``delta(eps) = E max(0, 1 - exp(eps - L))`` for the sum L over columns and
+of its noise, with D its width in steps. So ``delta(eps) = E max(0, 1 - exp(eps - L))`` for the sum L over columns and
 rows. That grows with L. So it only becomes smaller if a column is left out, a loss rounded down to a grid, or a
 probability left out; what is left is a convolution of finite laws. That of continuous columns is normal.
 

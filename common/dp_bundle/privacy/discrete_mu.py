@@ -2,7 +2,7 @@
 
 Let F be the distribution function of the noise N_Z(0, sigma^2), and z(k) = Phi^-1(F(k)). Whoever tells N_Z(0, sigma^2)
 from N_Z(D, sigma^2) does best by a threshold k. He errs with the probabilities 1 - F(k) and F(k - D), the knots of a
-piecewise linear trade-off function; that of mu-GDP is convex, and so it is nowhere above if it is not so at the knots.
+piecewise linear trade-off function. That of mu-GDP is convex, and so it is nowhere above if it is not so at the knots.
 So the smallest mu is the largest of ``z(k) - z(k - D)``, a sum of D increments of z. These are symmetric about the
 middle and fall from there on to 1 / sigma (docs/reference/proofs.md), so that
 
@@ -66,8 +66,8 @@ def discrete_gaussian_sigma(steps: int, mu: float) -> float:
 def largest_mu_for_rho(rho: float) -> float:
     """Return a mu that whatever has this rho by discrete Gaussian noise, and by what is mu-GDP, cannot exceed.
 
-    The mu of a cell exceeds D / sigma by the largest factor where D = 1 and sigma is small, and with root = sqrt(2 rho)
-    no sigma is below 1 / root, nor below the least that is drawn. The factor is at most 2.
+    The mu of a cell exceeds D / sigma by the largest factor where D = 1 and sigma is small. With root = sqrt(2 rho) no
+    sigma is below 1 / root, nor below the least that is drawn. The factor is at most 2.
     """
     root = math.sqrt(2 * rho)
     if not 0 < root < math.inf:

@@ -144,8 +144,8 @@ def discrete_gaussian_fourth_cumulant(sigma: float) -> float:
     """Return E k^4 - 3 (E k^2)^2 of the discrete Gaussian, to a relative error below 1e-11.
 
     From the weights of `discrete_gaussian_variance` below sigma = 0.5. From there on, the logarithm of the generating
-    function is ``sigma^2 t^2 / 2 + log sum_n u_n cos(2 pi n sigma^2 t)``, whose fourth derivative at zero is
-    ``(2 pi sigma^2)^4 (m_4 - 3 m_2^2)`` with ``m_j = sum n^j u_n / sum u_n``: no Gaussian part is left to cancel.
+    function is ``sigma^2 t^2 / 2 + log sum_n u_n cos(2 pi n sigma^2 t)``, whose fourth derivative at zero is ``(2 pi
+    sigma^2)^4 (m_4 - 3 m_2^2)``. Here ``m_j = sum n^j u_n / sum u_n``, and no Gaussian part is left to cancel.
 
     Parameters
     ----------

@@ -76,9 +76,9 @@ class Histogram:
     """Numbers by a histogram: uniform in a cell, in the order of the normal variable.
 
     The first and the last cell end at the declared bounds or, without these, hold the nearest number of the next cell.
-    Of many, cells far out in which nothing stands out from the noise are drawn next to those where something does, and
-    of few whole numbers as the outermost of these, so that a column of zeros and ones has no others.
-    A cell that holds far more than its neighbours is taken for one value, the roundest number in it.
+    Of many, cells far out in which nothing stands out from the noise are drawn next to those where something does. Of
+    few whole numbers they are drawn as the outermost of these, so that a column of zeros and ones has no others. A cell
+    that holds far more than its neighbours is taken for one value, the roundest number in it.
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ def draw_rows(
     """Return rows by raw column, as near to what they are drawn from as so many can be.
 
     Chance is taken from the independent variables, as far as there are rows enough, so that their sample correlations
-    are zero; and every variable has one value in each of as many intervals of equal probability as there are rows.
+    are zero. Every variable has one value in each of as many intervals of equal probability as there are rows.
     """
     p = len(root)
     independent = rng.standard_normal((n_rows, p + n_apart))

@@ -5,7 +5,7 @@ Statement (see `manifest`), with one signature. Statements about keys have one o
 
 A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key itself: whoever trusts the
 fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a reader refuses every other,
-so no bit of it is free; by that form the signer is found at its end, before anything that a stranger wrote is parsed.
+so no bit of it is free. By that form the signer is found at its end, before anything that a stranger wrote is parsed.
 
 Whole files are signed in the form of minisign, too, for whoever has that tool and not this one. Minisign signs the
 BLAKE2b-512 digest of a file, and then that signature together with a comment. The key is the one that signs manifests;

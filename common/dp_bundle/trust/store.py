@@ -1,8 +1,8 @@
 """The store of trusted keys.
 
-`trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, `seen.json`, the
-memory of releases that were seen, and in `revoked/` a file for each key that was revoked. What all of them mean for a
-release is judged here.
+`trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits. It holds
+`seen.json`, the memory of releases that were seen, and in `revoked/` a file for each key that was revoked. What all of
+them mean for a release is judged here.
 
 Acceptance of statements about keys by a reader: the rules by which a key gets a successor or is taken back.
 """
@@ -130,8 +130,9 @@ class TrustStore:
         Returns
         -------
         tuple of str
-            What a reader should know: of newer releases, where an older one was read here before or is of another kind;
-            of releases that do not follow each other as an honest publisher's do; of a store that cannot be written.
+            What a reader should know: of newer releases, where an older one was read here before or is of another kind.
+            Of releases that do not follow each other as an honest publisher's do, and of a store that cannot be
+            written.
 
         Raises
         ------
