@@ -1,9 +1,9 @@
 """Privacy as numbers: mu, rho and (epsilon, delta), the noise that gives them, and how they add up.
 
 A column whose values span `width` and carry Gaussian noise of standard deviation `sigma` lets one cell be told from
-another with mu = width / sigma. A row's mu is the root of the sum of squares over columns; a cell's is the largest. mu
-is Gaussian differential privacy where the noise is continuous (then rounded); rho = mu^2 / 2 is zero-concentrated
-differential privacy for continuous and for discrete Gaussian noise alike.
+another with mu = width / sigma. A row's mu is the root of the sum of squares over columns; a cell's is the largest.
+This mu is Gaussian differential privacy where the noise is continuous (then rounded). rho = mu^2 / 2 is
+zero-concentrated differential privacy for continuous and for discrete Gaussian noise alike.
 
 The cost of one release.
 

@@ -1,8 +1,8 @@
 """The strength of a guarantee: one of four forms, each with the other forms that it stands for.
 
-`mu` is the Gaussian strength that a form stands for: for rho, the mu with the same rho; for a pure epsilon, the one
-that it implies; for (epsilon, delta), the largest whose curve passes under that point. `pure_epsilon` is the largest
-epsilon whose guarantee serves the form: sqrt(2 rho) for rho, and epsilon alone for (epsilon, delta).
+`mu` is the Gaussian strength that a form stands for. For rho it is the mu with the same rho, and for a pure epsilon the
+one that it implies. For (epsilon, delta) it is the largest whose curve passes under that point. `pure_epsilon` is the
+largest epsilon whose guarantee serves the form: sqrt(2 rho) for rho, and epsilon alone for (epsilon, delta).
 
 References
 ----------

@@ -1,6 +1,6 @@
 """Trade-off functions: what a guarantee leaves to somebody who wants to tell two neighbouring tables apart.
 
-Whoever tests "it was table P" against "it was table Q" errs in two ways: he rejects P though it is true (type I, with
+Whoever tests "it was table P" against "it was table Q" errs in two ways. He rejects P though it is true (type I, with
 probability alpha), or accepts it though it is not (type II). A guarantee says that type II is at least f(alpha), which
 everything else here follows from:
 
@@ -11,15 +11,15 @@ everything else here follows from:
 
 **Guesses.** Of two neighbours that are equally likely the better guess is right with probability 1 - min (alpha +
 f(alpha)) / 2. Of k candidates that are all neighbours of one table, each as likely as any other, it is right with
-probability at most 1 - f(1/k): under the one table it names candidate i with probability a_i, under candidate i with
-1 - f(a_i) at most; the a_i add up to 1, and f is convex. The same holds where the likeliest candidate has probability
+probability at most 1 - f(1/k). Under the one table it names candidate i with probability a_i, under candidate i with 1
+- f(a_i) at most. The a_i add up to 1, and f is convex. The same holds where the likeliest candidate has probability
 1/k. Candidates that are neighbours of each other are guessed no better than two of them: whoever is told all wrong ones
 but one is not hindered by it.
 
 **Belief.** Let f(a) = 1 - s and K = s / a. Then an outcome that is more than K times as likely under Q as under P comes
-with a probability of at most s under Q: had the set of such outcomes a probability p > s under Q, it would have less
-than p / K under P, while a test with power p takes at least p / K, as (1 - f(a)) / a falls in a. So the odds in favour
-of the truth rise by more than K in at most a share s of releases.
+with a probability of at most s under Q. Had the set of such outcomes a probability p > s under Q, it would have less
+than p / K under P. But a test with power p takes at least p / K, as (1 - f(a)) / a falls in a. So the odds in favour of
+the truth rise by more than K in at most a share s of releases.
 
 References
 ----------

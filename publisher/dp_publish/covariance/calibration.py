@@ -12,7 +12,7 @@ the root of its mean square, which do not depend on the data; `eigenvectors` has
 (epsilon, delta) as it is.
 
 The error depends on the number of rows. Where that is protected the choice must not: then it is gaussian, or for a pure
-epsilon laplace or wishart-difference, whose errors fall alike with the number of rows, so that one of them is smaller
+epsilon laplace or wishart-difference. Their errors fall alike with the number of rows, so that one of them is smaller
 for all. Nothing is read from the data.
 
 References

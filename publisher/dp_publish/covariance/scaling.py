@@ -12,7 +12,7 @@ noise is that of an off-diagonal entry over c. To first order its mean squared e
 
 What is unknown about the data is s alone. The best constant is at the positive root of ``p x^2 + s x - s``. For bounds
 it is the best for the largest error, s = 1, which raises the error for centred columns by the factor 1 + x and needs no
-guess; for columns whose center was found, s is small.
+guess. For columns whose center was found, s is small.
 
 The noise on correlations follows from that on sums of products, and is what forecasts compute with.
 
@@ -25,11 +25,11 @@ fixed; N^2 = R^2 + c^2. Neighbours "replace-one": one row takes another value, t
 
 **L1 of the upper triangle** with its diagonal. Add-remove: (||v||_1^2 + ||v||_2^2) / 2 <= N^2 (d + 1) / 2, d = p + 1;
 directly, R^2 (p + 1) / 2 + c R sqrt(p) + c^2. Replace-one: the norm is the largest v^T H v - w^T H w over symmetric H
-with +-1 on the diagonal and +-1/2 elsewhere, and that is at most N^2 times the distance from the smallest to the
-largest of H's eigenvalues and zero, as rows may be short. That spread is at most sqrt(2) times the Frobenius norm, so
-it is at most ``sqrt(d (d + 3) / 2)``; splitting off half the diagonal, also ``d / sqrt(2) + 1``. Both beat d + 1, the
-sum of two rows' norms, by a factor that goes to 1.41, and the first is attained for d = 2. With the constant, whose own
-entry does not move, H_cc is free: taken as 0, the first becomes ``N^2 sqrt(p (p + 5) / 2)``; or, the constant's entries
+with +-1 on the diagonal and +-1/2 elsewhere. That is at most N^2 times the distance from the smallest to the largest of
+H's eigenvalues and zero, as rows may be short. That spread is at most sqrt(2) times the Frobenius norm, so it is at
+most ``sqrt(d (d + 3) / 2)``; splitting off half the diagonal, also ``d / sqrt(2) + 1``. Both beat d + 1, the sum of two
+rows' norms, by a factor that goes to 1.41, and the first is attained for d = 2. With the constant, whose own entry does
+not move, H_cc is free: taken as 0, the first becomes ``N^2 sqrt(p (p + 5) / 2)``. Or it is, the constant's entries
 apart, ``R^2 L(p) + 2 c R sqrt(p)``, L being the smaller of the two. The smallest valid bound is used.
 
 **Nuclear norm**, which bounds the sum of all eigenvalues' movements (Mirsky 1960): N^2 for add-remove, 2 N^2 for

@@ -1,7 +1,7 @@
 """A cap on the rows of every entity: those beyond it are left out at random.
 
 One pass counts the rows of each entity. Of those that have too many, the places of the rows to be kept are drawn, a
-simple random sample without replacement; a second pass notes which rows these are, a bit for each row of the table, and
+simple random sample without replacement. A second pass notes which rows these are, a bit for each row of the table, and
 all others read by these bits. Where a table is read in splits, an entity's rows are numbered through all of them, so
 that each split is told which of its own rows to keep, and needs no other. Which rows are kept depends on nothing but
 the entities' names and chance.

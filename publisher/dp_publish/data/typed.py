@@ -1,8 +1,8 @@
 """Columns as the policy's kinds want them: float64, int64 or text, with nulls where there is no value.
 
 Cells that are no numbers, such as categories, ordered levels, dates and times, become numbers. What a cell becomes
-depends on what is declared, or was found, of its column, and on no other cell: a list of levels that was read off the
-data would tell who is in it.
+depends on what is declared, or was found, of its column, and on no other cell. A list of levels that was read off the
+data would show who is in it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 **Guarantee.** Counts of the values that occur have Gaussian noise, and what is below the threshold T is not told. Of
 two tables that differ in one unit of m rows, let U be the values that occur in both. Given these, the noisy counts of U
-are mu-GDP, for the mu of their sensitivity. A value that occurs in one table alone has a count of at most m there, and
-is told with a probability of at most ``Phi((m + 1/2 - T) / sigma)``; a unit has at most m such values in a column. So
+are mu-GDP, for the mu of their sensitivity. A value that occurs in one table alone has a count of at most m there. It
+is released with a probability of at most ``Phi((m + 1/2 - T) / sigma)``. A unit has at most m such values in a column.
+So
 
     P[S | D] <= p + P[S without such values | D] <= p + (e^epsilon P[S | D'] + delta(epsilon)) / (1 - p),
 

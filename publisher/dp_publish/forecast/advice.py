@@ -2,11 +2,11 @@
 
 Every way out is forecast before it is named, from public facts alone.
 
-A mechanism whose noise does not act entry by entry has errors that depend on the values, so that it is applied to
-made-up sums: with the assumed spreads and means of a
-forecast, and columns related strongly, in pairs or all by one common factor. That is done in floating point with a
-fixed seed, and no value enters. What counts is the error of the correlations of the columns that spread most, in the
-better of the two cases: whatever hides relations as strong as these hides all others.
+A mechanism whose noise does not act entry by entry has errors that depend on the values. So it is applied to made-up
+sums, with the assumed spreads and means of a forecast, and columns related strongly, in pairs or all by one common
+factor. That is done in floating point with a fixed seed, and no value enters. What counts is the error of the
+correlations of the columns that spread most, in the better of the two cases: whatever hides relations as strong as
+these hides all others.
 """
 
 import math

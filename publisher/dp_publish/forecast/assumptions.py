@@ -1,9 +1,9 @@
 """Assumptions of a forecast: how far values spread within their bounds, and which bounds would be found.
 
-The assumed standard deviation of a column is a share of the width of its bounds: the policy's `spread` for the column,
-or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0014). Nothing
-else is needed of bounds that will be found privately: as noise is in proportion to the width, so is all of the
-forecast, and a width of 1 stands for whatever is found; their spread follows from how they are chosen (`outlook`).
+The assumed standard deviation of a column is a share of the width of its bounds. It is the policy's `spread` for the
+column, or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0014).
+Nothing else is needed of bounds that will be found privately. As noise is in proportion to the width, so is all of the
+forecast, and a width of 1 stands for whatever is found. Their spread follows from how they are chosen (`outlook`).
 
 A count that one person changes by at most m (`max_change`) gets noise that does not depend on its bounds, so that wide
 ones would promise what narrow ones do not. Its bounds rather say how many cases there are: the share of the width is

@@ -1,7 +1,7 @@
 """Which release, where neither the policy nor an option says so: second moments, which are told far better than rows.
 
 Of n rows of p columns of standard deviation s in bounds of width w, the noise of rows leaves an error of at least
-sqrt(2 p / n) s w / mu in a covariance, and that of second moments at most one of sqrt(2) p w^2 / (4 mu n). For rows to
+sqrt(2 p / n) s w / mu in a covariance. That of second moments is at most one of sqrt(2) p w^2 / (4 mu n). For rows to
 be as good, n has to be below p w^2 / (4 s)^2, a few times the number of columns, where chance alone hides nearly all.
 So rows are of whoever asks for them, and a weaker guarantee never shows less.
 """

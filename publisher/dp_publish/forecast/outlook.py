@@ -21,8 +21,8 @@ What it costs to find out what columns are, where nothing is declared, is paid, 
 **What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
 the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
 errors, and the Benjamini-Hochberg rule at 5 %. In units of the signal's standard deviation Theta is close to I there,
-since the penalty holds back whatever is not far above the error, so that T_ij = -S_ij and A = Theta S~ Theta = S~, S~
-being the noisy covariance. With a noise-to-signal variance ratio r, ``a_ii = 1 + r`` and ``a_ij = rho``; the asymptotic
+since the penalty holds back whatever is not far above the error. So T_ij = -S_ij and A = Theta S~ Theta = S~, S~ being
+the noisy covariance. With a noise-to-signal variance ratio r, ``a_ii = 1 + r`` and ``a_ij = rho``; the asymptotic
 variance ``(a_ii a_jj + a_ij^2) / n`` becomes
 
     rows:            ((1 + r)^2 + rho^2) / n

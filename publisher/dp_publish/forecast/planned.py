@@ -2,8 +2,9 @@
 
 The guarantee is the one that the bundle's manifest would hold, derived by the same functions from the same facts. The
 trade-off function is exact where noise is Gaussian and continuous. Where integers carry noise it follows from the
-numeric (epsilon, delta) curve; where integers have bounds that are yet to be found, so that nothing is known of their
-steps, from rho; and for an epsilon from that and from what it excepts. None of them promises more than the guarantee.
+numeric (epsilon, delta) curve. Where integers have bounds that are yet to be found, so that nothing is known of their
+steps, it follows from rho. For an epsilon it follows from that and from what it excepts. None of them promises more
+than the guarantee.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The books that a log of events adds up to: releases, their states, and budgets.
 
 A log is a list of lines, each one event as JSON. The hash of a line covers the hash of the one before, so that the last
-one, the head, stands for all of them, and nothing in it changes unseen; but whoever chains it anew can write anything
+one, the head, stands for all of them, and nothing in it changes unseen. But whoever chains it anew can write anything
 into it, so that each line must be an event before it is believed.
 
 A change of the ledger reads the log, decides, and appends one line. On a file that is done under a lock. On shared

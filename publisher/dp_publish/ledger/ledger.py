@@ -1,10 +1,10 @@
 """The ledger: expenses of each dataset, and what may still be spent.
 
-A log of events: a release is reserved before any noise is drawn, sealed before its file gets a name, and published once
-it has it; or it is cancelled, which only a reservation can be that was not sealed yet. It counts as spent from the
+A log of events. A release is reserved before any noise is drawn, sealed before its file gets a name, and published once
+it has it. Or it is cancelled, which only a reservation can be that was not sealed yet. It counts as spent from the
 reservation on, so that the books never show less than what was released. Every line of the log carries the hash of the
-one before it: a line that was changed, removed or inserted shows at the next use, and so does a whole log that is older
-than its copy beside the signing key; the ledger then refuses to go on.
+one before it. A line that was changed, removed or inserted shows at the next use. So does a whole log that is older
+than its copy beside the signing key. The ledger then refuses to go on.
 """
 
 import datetime

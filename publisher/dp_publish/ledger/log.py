@@ -1,6 +1,6 @@
 """The ledger's log, and the copies of logs beside the signing key, which show a rollback.
 
-A copy is plain text, one line for each event, and named after the place of its ledger; but a ledger is known by its
+A copy is plain text, one line for each event, and named after the place of its ledger. But a ledger is known by its
 first line, too, which no later event changes and which bears a random mark. So every copy in the folder that begins
 with that line is a copy of the same ledger, wherever the ledger was when the copy was written and however its place was
 spelled. A copy is behind its ledger only where a crash cut it short, so that a ledger which lacks lines of any copy of

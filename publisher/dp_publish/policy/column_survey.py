@@ -319,7 +319,7 @@ def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
     They are written in nines, eights or sevens, and farther from all other values than those are from one another, or
-    below zero as no other; or they are one digit and the only values outside of the bounds.
+    below zero as no other. Or they are one digit and the only values outside of the bounds.
 
     Parameters
     ----------

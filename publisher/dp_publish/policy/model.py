@@ -74,13 +74,13 @@ class EntityUnit(_Model):
 class Privacy(_Model):
     """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma.
 
-    Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of rows, by a
-    `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one row more or
-    less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
+    Epsilon goes with delta, unless `release` is "covariance". That releases the second moments of the columns instead
+    of rows, by a `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one
+    row more or less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
 
-    `scale` says how links of columns are told, and makes the release one of second moments in two rounds: of values
-    ("raw"), of normal scores ("scores"), of scores where a histogram shows that they suit a column ("auto", as where
-    nothing is said), or of scores for the columns that it names.
+    `scale` says what links of columns are of, and makes the release one of second moments in two rounds. They are of
+    values ("raw"), of normal scores ("scores"), of scores where a histogram shows that they suit a column ("auto", as
+    where nothing is said), or of scores for the columns that it names.
 
     `sigma` is a standard deviation in data units, the same for every column. `budget_mu` limits all releases of the
     dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
@@ -225,8 +225,8 @@ class ColumnPolicy(_Model):
 
     A column of `kind` "boolean" is an integer between 0 and 1, or, with `levels`, the words for no and yes. A
     "category" has `categories`, an "ordered" column its `levels` from the lowest on; values that are none of them are
-    counted as `other`, or refused. "date", "time" and "duration" are published as numbers of days or seconds, and their
-    bounds may be dates and times; `format` says, in the letters of strptime, how they are written in text, unless it is
+    counted as `other`, or refused. A "date", "time" or "duration" is published as a number of days or seconds, and its
+    bounds may be dates and times. `format` says, in the letters of strptime, how they are written in text, unless it is
     like 2026-01-31 12:30:00. `mechanism` is what a category is published by; by default what is more accurate.
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its

@@ -2,7 +2,7 @@
 
 The part of mu that goes into what columns are follows from public facts: the number of rows, and of columns of either
 kind. Noise on counts of looks and gaps is to be a few percent of the rows, and the threshold of levels as few as noise
-on second moments leaves worth telling apart; but the rest, which is what correlations are released with, is to be most
+on second moments leaves worth distinguishing. But the rest, which is what correlations are released with, is to be most
 of mu (ADR 0043 has the measurement).
 """
 

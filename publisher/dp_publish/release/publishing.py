@@ -1,13 +1,13 @@
 """One release, from the raw table to a signed file: in constant memory, all or nothing.
 
 The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
-archive into another, note that it may leave, give it its name, note that it has; then sign the file for minisign, which
-is never a reason for a release to fail. What is drawn is the business of `release.rows` or `release.covariance`, where
-the bundle goes that of `release.targets`, and what is kept of a release that ends early that of `release.begun`. The
-final name, or elsewhere the manifest, appears in one atomic step and replaces nothing, so there is a whole bundle or
-none; unnamed files vanish with the process, however it ends. A cost is taken back only where the process never came to
-giving the file its name: afterwards a missing file proves nothing, as others may have moved it, and neither does an
-error, as a file may be in place though the answer was lost.
+archive into another. Then note that it may leave, give it its name, and note that it has. At last sign the file for
+minisign, which is never a reason for a release to fail. What is drawn is the business of `release.rows` or
+`release.covariance`, where the bundle goes that of `release.targets`, and what is kept of a release that ends early
+that of `release.begun`. The final name, or elsewhere the manifest, appears in one atomic step and replaces nothing, so
+there is a whole bundle or none; unnamed files vanish with the process, however it ends. A cost is taken back only where
+the process never came to giving the file its name. Afterwards a missing file proves nothing, as others may have moved
+it, and neither does an error, as a file may be in place though the answer was lost.
 """
 
 import contextlib

@@ -1,11 +1,11 @@
 """Calibration: from the publisher's decisions to the noise on each column, and what it costs and guarantees.
 
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
-(`bounds_share` of mu^2), and the rest is shared out over the raw table's columns: a row's mu^2 in proportion to their
+(`bounds_share` of mu^2). The rest is shared out over the raw table's columns. A row's mu^2 in proportion to their
 weights, so that without weights width over sigma is equal; a cell's is each column's own. Discrete noise on whole
 numbers gets the sigma for which its part of mu is true, which is more than width over mu
 (`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or epsilon and delta, its sigma is width over its part of
-sqrt(2 rho), for which rho is exact, and mu is what follows; not so where bounds have to be found, as their cost is
+sqrt(2 rho), for which rho is exact, and mu is what follows. Not so where bounds have to be found, as their cost is
 booked before it is known how many steps they hold.
 
 A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to

@@ -4,14 +4,14 @@ A column's values are counted in cells over all floats; from the counts a center
 which for a normal column is its standard deviation (`sampling.places`). Nothing public is needed, and only the two
 choices are looked at, so that the bounds cost what the choices cost.
 
-**Cost.** Each of the two choices is mu-GDP for the column's cell, for the mu of its mechanism: sqrt(2) of that for a
-cell, which is in one column, and sqrt(2 p) for a row, which is in p. An entity's m rows cost m times as much.
+**Cost.** Each of the two choices is mu-GDP for the column's cell, for the mu of its mechanism. It is sqrt(2) of that
+for a cell, which is in one column, and sqrt(2 p) for a row, which is in p. An entity's m rows cost m times as much.
 
 **Width.** Bounds h scales from the center get noise of sigma 2 h / mu, in scales, from the column's own mu. On n rows
-that gives correlations the variance (2 r + r^2) / n about those of the clipped values, where r is sigma^2 over the
-variance of a normal column clipped at h; and clipping biases them. On real tables (wine, breast cancer, sachs) the
-median bias is about 0.17 e^-h, and the median noise is 0.67 deviations: h is where the sum of both squares is least, 1
-to 1.5 where noise dominates, and 3 or more where it does not. n, mu and h are public (ADR 0006).
+that gives correlations the variance (2 r + r^2) / n about those of the clipped values. Here r is sigma^2 over the
+variance of a normal column clipped at h. Clipping biases them, too. On real tables (wine, breast cancer, sachs) the
+median bias is about 0.17 e^-h, and the median noise is 0.67 deviations. So h is where the sum of both squares is least,
+1 to 1.5 where noise dominates, and 3 or more where it does not. All of n, mu and h are public (ADR 0006).
 """
 
 import functools
@@ -139,8 +139,8 @@ def half_width_for(n_rows: int, mu: float) -> float:
 def rows_for_search(mu_each: float, n_columns: int) -> int:
     """Return how many rows let the search find all columns with a probability of about 99 %, if they are bell-shaped.
 
-    A cell a deviation off the median, or a radius off by a half, has a score that is worse by about 0.3 n; there are
-    at most 10^5 times as many of them as of good ones.
+    A cell a deviation off the median, or a radius off by a half, has a score that is worse by about 0.3 n. There are at
+    most 10^5 times as many of them as of good ones.
     """
     epsilon = max(ExponentialMechanism(mu_each).epsilon, 2.0**-40)
     return math.ceil(2 * math.log(1e7 * n_columns) / (0.3 * epsilon))

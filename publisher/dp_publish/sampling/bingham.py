@@ -8,11 +8,10 @@ x / ||x||, x ~ N(0, Omega^-1), ``Omega = I + 2 A / b``, whose density is proport
 w = u^T A u the ratio ``exp(-w) (1 + 2 w / b)^(d/2)`` is largest, M, at w = (d - b) / 2, for every b <= d, and a
 proposal is accepted with probability ratio / M. The most are where ``sum 1 / (b + 2 a_i) = 1``; then 1 <= b <= d.
 
-**Work.** The chance to accept is ``(2 e / d)^(d/2) Gamma(d/2) h``, h being the density at 1, its mean, of
-``sum x_i^2`` with x_i ~ N(0, 1 / (b + 2 a_i)): near 1 where C is round, and 0.858 / sqrt(d) where one of its
-eigenvalues stands out, the smallest over all spectra tried, which is not a proof. So a vector takes about sqrt(d)
-proposals. After 200,000 of them the sampler gives up with an error, for which the chance is then below e^-1000 up to
-10,000 dimensions.
+**Work.** The chance to accept is ``(2 e / d)^(d/2) Gamma(d/2) h``, h being the density at 1, its mean, of ``sum x_i^2``
+with x_i ~ N(0, 1 / (b + 2 a_i)). It is near 1 where C is round, and 0.858 / sqrt(d) where one of its eigenvalues stands
+out, the smallest over all spectra tried, which is not a proof. So a vector takes about sqrt(d) proposals. After 200,000
+of them the sampler gives up with an error, for which the chance is then below e^-1000 up to 10,000 dimensions.
 
 References
 ----------

@@ -16,11 +16,11 @@ what grows with these. If they rise, d is 0 and weights move by factors in [b, 1
 is the square of what it is otherwise.
 
 **mu.** Let P and Q be its laws on two neighbouring tables, and S any event. As P(S) / Q(S) is at most the largest
-ratio, and P(not S) / Q(not S) at least the smallest, logit P(S) <= logit Q(S) + eps: the trade-off between both errors
+ratio, and P(not S) / Q(not S) at least the smallest, logit P(S) <= logit Q(S) + eps. The trade-off between both errors
 is at worst that of two outcomes whose logits differ by eps. That is no worse than mu-GDP's if Phi^-1(p) - Phi^-1(q) <=
-mu for all logit(p) - logit(q) = eps. The slope p (1 - p) / phi(Phi^-1(p)) of a probit on its logit falls with
-|p - 1/2|, so the difference is largest for p = 1 - q = e^(eps/2) / (1 + e^(eps/2)), and mu = 2 Phi^-1(p), which is
-about 0.627 eps: what (eps/2)-DP implies, half of what eps-DP does.
+mu for all logit(p) - logit(q) = eps. The slope p (1 - p) / phi(Phi^-1(p)) of a probit on its logit falls with |p -
+1/2|, so the difference is largest for p = 1 - q = e^(eps/2) / (1 + e^(eps/2)). Then mu = 2 Phi^-1(p), which is about
+0.627 eps: what (eps/2)-DP implies, half of what eps-DP does.
 
 References
 ----------

@@ -23,15 +23,15 @@ from an empirical distribution, for the guide table.
 
 Gaussian noise of any large scale: a table of blocks of 2^b steps, and exact rejection inside the block.
 
-With b chosen so that sigma / 2^b is in [128, 256), the magnitude |X| is proposed as ``2^b m + t``: the block m has
-probability proportional to ``exp(-(2^b m)^2 / (2 sigma^2))``, the largest density in it, and comes from a table; t is
-uniform in the block. It is accepted with probability
+With b chosen so that sigma / 2^b is in [128, 256), the magnitude |X| is proposed as ``2^b m + t``. The block m has
+probability proportional to ``exp(-(2^b m)^2 / (2 sigma^2))``, the largest density in it, and comes from a table. Within
+it t is uniform in the block. It is accepted with probability
 
     exp(-g),   g = t (2^(b+1) m + t) / (2 sigma^2) < 1/8,
 
 which makes the density of what is accepted proportional to that of |X|; at most one proposal in 300 is rejected. For
-the discrete Gaussian t is a b-bit integer, and a zero with a negative sign is rejected as well; for the rounded one t
-is a real number, of which b + 1 bits tell how |X| rounds.
+the discrete Gaussian t is a b-bit integer, and a zero with a negative sign is rejected as well. For the rounded one t
+is a real number, of which b + 1 bits show how |X| rounds.
 
 The decision compares a uniform number U with exp(-g) exactly, whatever number of bits it takes. The first 32 bits of U,
 and for the rounded Gaussian of t, leave an interval, and the bounds

@@ -10,11 +10,11 @@ From them two choices are made by the exponential mechanism:
 - **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. With
   w(r) values within r, and r' the next smaller radius, the score of r is max(T - w(r), w(r') - T): smallest where the
   T-th value is between both. T = max(ceil(0.6 n), o + h), o being the number in the center's own cell and h half of the
-  others, rounded up: in a column of which most values are one and the same, T is in the middle of the others. Where
-  these are so few that nothing tells the radii apart, the least one is chosen: its score is at most
-  max(h - k, ceil(0.6 n) - o), and k, which is public, is enough to make it a hundred times as probable as all others
-  together. Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and
-  ceil(0.6 n) - o, and with them every score. The radii are log-uniform, 12 or 48 to an octave.
+  others, rounded up. In a column of which most values are one and the same, T is in the middle of the others. Where
+  these are so few that nothing distinguishes the radii, the least one is chosen. Its score is at most max(h - k,
+  ceil(0.6 n) - o), and k, which is public, is enough to make it a hundred times as probable as all others together.
+  Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and ceil(0.6 n)
+  - o, and with them every score. The radii are log-uniform, 12 or 48 to an octave.
 
 A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
 choices cost m times a row's mu, so that a row's is its share divided by m.

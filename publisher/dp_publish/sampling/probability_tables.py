@@ -5,7 +5,7 @@ of 159 bits selects the magnitude ``#{k: T_k <= u}``. Thresholds are split into 
 31 decide, and a guide over the leading bits of u says which magnitude that is, or where to start looking.
 
 The probabilities come from fixed-point numbers of 224 bits. With v = 1/sigma^2, where sigma is the exact rational that
-its float64 stands for, ``w_k = exp(-v k^2 / 2)`` obeys ``w_{k+1} = w_k r_k`` and ``r_{k+1} = r_k exp(-v)``: there is
+its float64 stands for, ``w_k = exp(-v k^2 / 2)`` obeys ``w_{k+1} = w_k r_k`` and ``r_{k+1} = r_k exp(-v)``. There is
 only one exponential to take, which `decimal` rounds correctly. A step of the rounded Gaussian has the mass
 
     w_k I_k,   I_k = 2 int_0^{1/2} cosh(v k t) exp(-v t^2 / 2) dt = sum_m c_m k^(2m),
@@ -14,15 +14,15 @@ a series of positive terms.
 
 Error, for sigma <= 512, where there are n < 2^13 magnitudes: all factors are at most 1, so r_k is off by at most 4k + 1
 units of 2^-224, w_k by 2k^2, the series by another 2^6, and all n masses together by less than 2^41, against a sum of
-at least 1; the series is cut where its terms are below 2^-200, the tail where what is left is below 2^-170. Each T_k is
+at least 1. The series is cut where its terms are below 2^-200, the tail where what is left is below 2^-170. Each T_k is
 therefore within 2^-158 of the true probability (2^-159 of it by rounding down), and the total variation, at most the
 sum of these errors, is below 2^13 2^-158 = 2^-145.
 
 **Inversion** turns random bits into table entries, 32 bits to a value.
 
 Of each 32-bit word, the lowest bit is the sign and the others are the head of a uniform number u. Its leading bits
-select a cell of the table's guide. Where no threshold begins with the cell's bits, the cell itself is the answer; else
-the head is compared with those of the cell's thresholds; and in case of a tie, which happens about once in a million
+select a cell of the table's guide. Where no threshold begins with the cell's bits, the cell itself is the answer. Else
+the head is compared with those of the cell's thresholds. In case of a tie, which happens about once in a million
 values, two 64-bit words more make u as long as the thresholds are. The comparison is thus always between the full 159
 bits, all of them integers, and only as many bits are drawn as it needs.
 

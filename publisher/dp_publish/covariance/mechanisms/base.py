@@ -1,9 +1,9 @@
 """The interface of a covariance mechanism, its result, and the grid of its noise.
 
 An exact sum is a matrix of integers. It is rounded to a grid of 2^e of these units, far finer than the noise, and
-integer noise in steps of the grid is added, so that no floating-point number comes between the data and the release.
-Rounding two neighbouring sums may add one step to the difference of each entry; that is added to the sensitivity.
-Where the noise is so small that e = 0, nothing is rounded.
+integer noise in steps of the grid is added. So no floating-point number comes between the data and the release.
+Rounding two neighbouring sums may add one step to the difference of each entry; that is added to the sensitivity. Where
+the noise is so small that e = 0, nothing is rounded.
 
 **Pure** mechanisms are calibrated by a pure epsilon, whatever strength the policy gives it by.
 """

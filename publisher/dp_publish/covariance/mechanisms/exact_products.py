@@ -1,8 +1,8 @@
 """Exact sums of products of long integers, and their sum with exact moments: no rounding but the last, to a grid.
 
 Integers are split into limbs of 17 bits. Sums of products of limbs over 2^12 rows stay below 2^46 and are integers that
-float64 represents, so that a BLAS product of limbs is exact whatever its order of summation; what limbs stand for is
-added up in Python integers.
+float64 represents. So a BLAS product of limbs is exact whatever its order of summation. What limbs stand for is added
+up in Python integers.
 """
 
 from collections.abc import Callable, Sequence

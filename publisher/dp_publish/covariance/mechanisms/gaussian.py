@@ -1,8 +1,8 @@
 """Gaussian noise on the second moments.
 
 Noise that is isotropic in the Frobenius norm has density proportional to ``exp(-||E||_F^2 / (2 sigma^2))`` over
-symmetric matrices: variance sigma^2 on the diagonal and, as an off-diagonal entry counts twice, half of that off it.
-The sum's Frobenius sensitivity D then makes it a Gaussian mechanism with mu = D / sigma, exactly, where the printed
+symmetric matrices. It has the variance sigma^2 on the diagonal and, as an off-diagonal entry counts twice, half of that
+off it. The sum's Frobenius sensitivity D then makes it a Gaussian mechanism with mu = D / sigma, exactly. The printed
 form, with one variance for all entries, spends twice as much on the off-diagonal ones for the same mu. Noise is rounded
 to the grid (`base`), which is post-processing; D includes what rounding the sum adds.
 

@@ -1,8 +1,8 @@
 """Laplace noise on the second moments: pure epsilon.
 
-Every entry of the upper triangle gets discrete Laplace noise of scale b = D / epsilon on the grid (`base`), where D is
-the tight L1 sensitivity (`scaling`) plus a step for every noisy entry that is rounded. The printed form,
-``Lap(2 d / epsilon)`` for rows in the unit ball, has between 2 and 2.8 times that scale.
+Every entry of the upper triangle gets discrete Laplace noise of scale b = D / epsilon on the grid (`base`). D is the
+tight L1 sensitivity (`scaling`) plus a step for every noisy entry that is rounded. The printed form, ``Lap(2 d /
+epsilon)`` for rows in the unit ball, has between 2 and 2.8 times that scale.
 
 References
 ----------

@@ -1,21 +1,21 @@
 """The exact and the fast draws of the mechanism that samples eigenvectors, and what its guarantee excepts.
 
-**What is covered.** Only integers are drawn, each by a step that is private on its own, and everything else is made of
-them and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
+**What is covered.** Only integers are drawn, each by a step that is private on its own. Everything else is made of them
+and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
 
 - Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise, and get discrete Laplace
   noise; its scale includes 3/2 of a step an eigenvalue for the rounding.
 - A vector is ``u_i = B y / ||B y||``. B is an integer matrix, near an orthonormal basis of what the vectors before
-  leave, and made of those. The coordinates y are drawn from the sphere with density ``exp(kappa_i y^T K y)``, ``K =
-  B^T C B / (beta N^2)``, where C is the exact sum and beta a bound on the eigenvalues of B^T B (Gershgorin). A row v
-  of length N or less adds ``(v.B y)^2 / (beta N^2)`` to the score, between 0 and 1 whatever B is, so that a basis that
-  is not quite orthonormal costs accuracy and no privacy. What is kept of y is rounded to a grid.
+  leave, and made of those. The coordinates y are drawn from the sphere with density ``exp(kappa_i y^T K y)``, ``K = B^T
+  C B / (beta N^2)``. Here C is the exact sum and beta a bound on the eigenvalues of B^T B (Gershgorin). A row v of
+  length N or less adds ``(v.B y)^2 / (beta N^2)`` to the score, between 0 and 1 whatever B is. So a basis that is not
+  quite orthonormal costs accuracy and no privacy. What is kept of y is rounded to a grid.
 - The matrix is computed from these in floating point, and rounded to a grid of about 2^-12 of the eigenvalues' noise:
   a coarse one, which it shares with the other mechanisms.
 
 What the computer draws differs from that with a chance below a sum over eigenvalues and vectors, delta_0, whatever the
-data: the total variations that `sampling.laplace` and what is below prove, for a precision of our choice. So for a unit
-of privacy of m rows
+data. These are the total variations that `sampling.laplace` and what is below prove, for a precision of our choice. So
+for a unit of privacy of m rows
 
     P[S | C] <= e^(m epsilon) P[S | C'] + (1 + e^(m epsilon)) delta_0,
 
@@ -44,8 +44,8 @@ That is a probability, as m omega <= sigma and v exp(1 - v) <= 1, and what is ac
 come from A, and decide only how many proposals it takes. They are chosen with ``tr R^-1`` near 1, where most are
 accepted (Kent et al.), and L from Cholesky's decomposition of R.
 
-**Proposals.** With E between m I and M I, s <= 1 a lower bound of R's eigenvalues, and J the mean of ``exp(-sigma /
-2)`` over the sphere, the chance to accept is at least ``(m e / (M k))^(k/2) det(R)^(1/2) J``. Let z be N(0, R^-1). In
+**Proposals.** Let E be between m I and M I, s <= 1 a lower bound of R's eigenvalues, and J the mean of ``exp(-sigma /
+2)`` over the sphere. The chance to accept is at least ``(m e / (M k))^(k/2) det(R)^(1/2) J``. Let z be N(0, R^-1). In
 polar coordinates, with ``exp(-r^2 sigma / 2) <= exp(-sigma / 2) exp((1 - r^2) s / 2)`` for r >= 1,
 
     P(|z|^2 >= 1) <= det(R)^(1/2) J s^(-k/2) e^(s/2),

@@ -8,10 +8,10 @@ G^T G is therefore off by at most
 
     eta = 2 sqrt(m) (sqrt(m) + 14.2) 2^-75 N^2
 
-unless a column of G is longer than sqrt(m) + 14.2, which has a chance below e^-100, and it rounds differently with a
-chance below 4 eta / step, as its density is bounded by a small multiple of 1 / (256 step). Added over entries, with the
-total variation of the normal numbers themselves, that is at most about 1e-11; it is counted: (1 + e^epsilon) times it
-is taken off delta before the degrees of freedom are chosen.
+unless a column of G is longer than sqrt(m) + 14.2, which has a chance below e^-100. It rounds differently with a chance
+below 4 eta / step, as its density is bounded by a small multiple of 1 / (256 step). Added over entries, with the total
+variation of the normal numbers themselves, that is at most about 1e-11; it is counted: (1 + e^epsilon) times it is
+taken off delta before the degrees of freedom are chosen.
 
 References
 ----------
@@ -19,18 +19,17 @@ Sheffet (2015), arXiv 1507.00056. Wang, Huai & Xu (2018), theorem 5, who do not 
 
 The exact privacy curve of Wishart noise, and the fewest degrees of freedom for a guarantee.
 
-Let W ~ W_d(m, I) and u a unit vector. One more row adds s u u^T, 0 <= s <= 1, to the sum. The densities' ratio at
-X = M + W depends on X only through ``Q = 1 / (u^T W^-1 u)``, because det(W - s u u^T) = det(W) (1 - s / Q); Q is a
+Let W ~ W_d(m, I) and u a unit vector. One more row adds s u u^T, 0 <= s <= 1, to the sum. The densities' ratio at X = M
++ W depends on X only through ``Q = 1 / (u^T W^-1 u)``, because det(W - s u u^T) = det(W) (1 - s / Q). Q is a
 chi-squared variable with ``nu = m - d + 1`` degrees of freedom, and that of W + s u u^T is Q + s. So the mechanism is
-as private as chi-squared noise on a number that moves by s; the worst is s = 1, as that noise is log-concave for
-nu >= 2. With a = nu / 2, the likelihood ratio ``(q / (q - 1))^(a - 1) e^(-1/2)`` falls in q, which gives both
-directions:
+as private as chi-squared noise on a number that moves by s; the worst is s = 1, as that noise is log-concave for nu >=
+2. With a = nu / 2, the likelihood ratio ``(q / (q - 1))^(a - 1) e^(-1/2)`` falls in q, which gives both directions:
 
     H(noise || noise + 1) = F(q) - e^eps F(q - 1),   q = 1 / (1 - exp(-(eps + 1/2) / (a - 1)))
     H(noise + 1 || noise) = S(q - 1) - e^eps S(q),   q = 1 / (1 - exp(-(1/2 - eps) / (a - 1))),   0 from eps = 1/2 on
 
 with F and S the chi-squared law and its complement, H the hockey-stick divergence at eps. Add-remove neighbours need
-the larger. Replace-one neighbours are two such steps, M + v v^T to M to M + w w^T or by way of M + v v^T + w w^T, and
+the larger. Replace-one neighbours are two such steps, M + v v^T to M to M + w w^T or by way of M + v v^T + w w^T. So
 H(P || R) <= H_e1(P || T) + e^e1 H_(eps - e1)(T || R) for every e1. That is a bound, not the exact curve.
 
 P(Q < 1) is what no epsilon covers: outputs that are impossible under the neighbour. Hence Wishart noise is never mu-GDP

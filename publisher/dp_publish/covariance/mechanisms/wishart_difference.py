@@ -12,9 +12,9 @@ and B are, the density f of A - B at X + P - Q is at least that part of it where
     f(X + P - Q) >= integral of K^2 exp(-tr(A + P + B + Q) / 2 s) over A - B = X  =  exp(-(tr P + tr Q) / 2 s) f(X).
 
 Neighbouring sums differ by P - Q with tr P + tr Q <= D, so that f changes by a factor of at most e^epsilon, either way.
-docs/reference/proofs.md has every step, why s cannot be smaller, and why the constant's own entry may be exact where
-it is public.
-Entries are uncorrelated, of mean zero and variance 4 (d + 1) s^2 on the diagonal and 2 (d + 1) s^2 off it.
+The page docs/reference/proofs.md has every step, why s cannot be smaller, and why the constant's own entry may be exact
+where it is public. Entries are uncorrelated, of mean zero and variance 4 (d + 1) s^2 on the diagonal and 2 (d + 1) s^2
+off it.
 
 **Precision.** That speaks of real numbers. Released is the sum of the exact moments and the noise of normal numbers to
 P places, computed exactly (`exact_products`) and rounded to a grid of g, at most s / 256. It differs from the ideal
@@ -24,10 +24,10 @@ that the guarantee excepts less than 2^-40. Let b be d's length in bits, so that
 - One of 2 m d normal numbers is wrong with a chance of at most 2^(16 - P) (`fixed_point`).
 - One of 2 d columns is longer than sqrt(m) + r with a chance of at most exp(-r^2 / 2), r^2 = 2 ln 2 (t + b + 3).
 - Otherwise, numbers being within 2^-(P + 1) of normal ones, an entry is off by at most ``e = 2 s sqrt(m) (sqrt(m) + r
-  + 1) 2^-P``. The noise of an entry has a unimodal density of at most 1 / (2 s), as it is s or s / 2 times a difference
-  of chi-squared variables of at least three degrees of freedom, which are log-concave with densities below 1/4. So
-  it is within e of the middle between two steps with a chance of at most 2 e (1 / g + 2 / (2 s)) <= 4 e / g, and there
-  are d (d + 1) / 2 entries. g is above s / 512, and sqrt(m) (sqrt(m) + r + 1) <= 2^b (r + 2).
+  + 1) 2^-P``. The noise of an entry has a unimodal density of at most 1 / (2 s). For it is s or s / 2 times a
+  difference of chi-squared variables of at least three degrees of freedom. These are log-concave with densities below
+  1/4. So it is within e of the middle between two steps with a chance of at most 2 e (1 / g + 2 / (2 s)) <= 4 e / g,
+  and there are d (d + 1) / 2 entries. The step g is above s / 512, and sqrt(m) (sqrt(m) + r + 1) <= 2^b (r + 2).
 
 With ``P = t + 3 b + 13 + (t's length in bits)`` these chances are below 2^-(t + 3), 2^-(t + 2) and 2^-(t + 2).
 

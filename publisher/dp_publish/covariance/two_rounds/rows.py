@@ -7,9 +7,9 @@ have been summed. A radius is a / 256 with an integer a. A row y becomes
 - **outside**: a times the integers u = trunc(2^12 y / |y|), that is, the row shortened to the radius, in the same units
   of 2^-20.
 
-Which of the two it is, its integers tell: inside is where ``|q|^2 <= (2^12 a)^2``, so that |q|^2 <= (2^12 a)^2 and
-|a u|^2 <= (2^12 a)^2 hold of the very integers that are summed, and the row lies in the ball exactly. Like all else
-that happens to a row before, this is a function of that row alone.
+Its integers show which of the two it is: inside is where ``|q|^2 <= (2^12 a)^2``. So |q|^2 <= (2^12 a)^2 and |a u|^2 <=
+(2^12 a)^2 hold of the very integers that are summed, and the row lies in the ball exactly. Like all else that happens
+to a row before, this is a function of that row alone.
 
 A product of floating-point matrices is none: how BLAS rounds a row depends on where in the batch it stands. So rows and
 transform are rounded first, to so many bits that sums of p products are below 2^53 of them, and exact.

@@ -2,7 +2,7 @@
 
 A release is a sequence of steps. Which one comes next, and its every setting, follow from the outcomes before it and
 from public facts; the table decides only the statistic that a step draws its outcome from. So a release is written
-once, for whoever plays it (`Play`): to publish is to draw every outcome, and to audit is to ask what the law of the
+once, for whoever plays it (`Play`). To publish is to draw every outcome, and to audit is to ask what the law of the
 same outcomes would be on another table.
 """
 
@@ -64,7 +64,7 @@ class Choice:
     """A choice by the exponential mechanism; the statistic is the score of every outcome.
 
     Scores move by at most 1, so the log-ratio of probabilities has a range of at most the mechanism's epsilon
-    (`sampling.exponential`); and whatever range it has on two tables, costs what an epsilon as large does.
+    (`sampling.exponential`). Whatever range it has on two tables costs what an epsilon as large does.
     """
 
     name: str
@@ -142,8 +142,8 @@ class NoisyLengths:
 
     The units are 2^-20, or larger ones if the noise would otherwise have a standard deviation of more than 2^29 units.
 
-    A length to the fourth is between 0 and 1 of these, so that replacing a row moves their sum by at most 1, and
-    cutting the sum to whole units by one of these at most.
+    A length to the fourth is between 0 and 1 of these. So replacing a row moves their sum by at most 1, and cutting the
+    sum to whole units by one of these at most.
 
     Parameters
     ----------
