@@ -64,6 +64,8 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     listed = re.findall(r"[\w.]+\.(?:csv|graphml|png|html|json|txt)", learned.stdout.rpartition("wrote ")[2])
     assert set(listed) == visible
     assert set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)) >= visible
+    named = {*re.findall(r"`(\w+)`", page)}
+    assert all({*pd.read_csv(folder / name, nrows=0)} <= named for name in tables - {"precision.csv", "covariance.csv"})
     edges = pd.read_csv(folder / "edges.csv")
     assert list(edges.columns)[:3] == ["source", "target", "partial_correlation"]
     assert set(edges.loc[0, ["source", "target"]]) == {"height", "weight"}
