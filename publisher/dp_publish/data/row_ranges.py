@@ -199,20 +199,27 @@ class OpenFiles:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    """Open a file whose words are read as places in a dictionary, where that of each row group is small."""
-    footer = pq.read_metadata(path)
-    chunks = [
-        footer.row_group(group).column(place)
-        for place in range(footer.num_columns)
-        for group in range(footer.num_row_groups)
-    ]
-    large = {
+    """Open a file whose words are read as places in a dictionary, where that of the first row group is small.
+
+    A chunk's description is asked for only after a row of it was read: pyarrow crashes on that of an encrypted one.
+    """
+    file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+    footer = file.metadata
+    words = [place for place in range(footer.num_columns) if footer.schema.column(place).physical_type == "BYTE_ARRAY"]
+    if not words or not footer.num_row_groups:
+        return file
+    try:
+        next(file.iter_batches(1, row_groups=[0], columns=[footer.schema.column(place).path for place in words]), None)
+    except (OSError, pa.ArrowException):
+        return file
+    chunks = [footer.row_group(0).column(place) for place in words]
+    few = [
         chunk.path_in_schema
         for chunk in chunks
-        if not chunk.has_dictionary_page or chunk.data_page_offset - chunk.dictionary_page_offset > _SMALL_DICTIONARY
-    }
-    few = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"} - large
-    return pq.ParquetFile(path, metadata=footer, read_dictionary=[*few], buffer_size=_PAGE_BUFFER, pre_buffer=False)
+        if chunk.has_dictionary_page and chunk.data_page_offset - chunk.dictionary_page_offset <= _SMALL_DICTIONARY
+    ]
+    file.close()
+    return pq.ParquetFile(path, metadata=footer, read_dictionary=few, buffer_size=_PAGE_BUFFER, pre_buffer=False)
 
 
 def is_folder(path: Place) -> bool:
