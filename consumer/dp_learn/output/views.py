@@ -340,6 +340,9 @@ def learn_graph(
     """
     with opened(bundles) as own:
         learned, drawn = learn.learn_graph(own, **options), None
+        for each in own:
+            if each.release.margins is not None:
+                each.margins()  # views need them when the bundles are closed
         if stability is not None:
             begin = options.get("progress") or (lambda _: None)
             drawn = measure_stability(
