@@ -106,6 +106,7 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
     command("dp-learn", "compare", *paths, "--report", "--out", "compared")
 
     learned, described, compared = learn_graph(paths[0]), describe(paths[0]), compare_networks(paths)
+    assert repr(compared) == "<Comparison of 1.tar, 2.tar>"
     marked, plain = r'data-order="(-?[\d.]+(?:e-?\d+)?)"', r'<td class="number">(-?[\d.]+(?:e-?\d+)?)<'
     files = {name: read_tables(tmp_path / name, marked) for name in ("learned", "compared")}
     files["described"] = read_tables(tmp_path / "described", plain)
@@ -135,7 +136,18 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
 def test_a_package_lists_its_names_and_results_are_short_and_can_be_pickled(learned: Learned) -> None:
     """`dir` has all public names; no part of a result has a repr of several lines; a copy has the same tables."""
     assert dir(dp_learn) == dp_learn.__all__
-    parts = learned, learned.bundles[0], learned.estimate, learned.fit, learned.measures, learned.estimate.inference
+    described = describe(learned.bundles[0].path)
+    assert described._repr_html_().startswith("<table")
+    parts = (
+        learned,
+        described,
+        learned.bundles[0],
+        learned.bundles[0].release,
+        learned.estimate,
+        learned.fit,
+        learned.measures,
+        learned.estimate.inference,
+    )
     assert all(len(repr(part).splitlines()) == 1 and len(repr(part)) < 1000 for part in parts)
     copy = pickle.loads(pickle.dumps(learned))  # noqa: S301  of our own
     pd.testing.assert_frame_equal(copy.pairs(), learned.pairs())
