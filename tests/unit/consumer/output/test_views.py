@@ -92,7 +92,7 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
     """Every table of learn, describe and compare, the summary and the methods; and the page has the tables' numbers."""
     rng, paths = np.random.default_rng(3), []
     columns = {
-        "x": {"bounds": [-4, 4], "missing": "midpoint"},
+        "x": {"bounds": [-4, 4]},
         "y": {"bounds": [-5, 5]},
         "who": {"kind": "category", "categories": ["a", "b", "c"]},
     }
@@ -131,7 +131,6 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
     for folder, result in {"learned": learned.result(), "compared": compared.result(), "described": described}.items():
         assert json.loads((tmp_path / folder / "summary.json").read_text()) == json.loads(json.dumps(result.summary))
     assert (tmp_path / "learned" / "methods.txt").read_text() == learned.methods()
-    assert re.search(r"Where no column says so, at most .* % of a column have no value", learned.methods())
 
 
 def test_a_package_lists_its_names_and_results_are_short_and_can_be_pickled(learned: Learned) -> None:
