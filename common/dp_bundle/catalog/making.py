@@ -447,7 +447,7 @@ def _feed_values(address: str, title: str, listed: Listed, names: Mapping[str, s
 
 def _released(facts: Facts, names: Mapping[str, str]) -> Facts:
     """Return a release's entry in the feed, which says first what is new."""
-    about, label, number = facts["about"], facts["label"], facts["number"]
+    about, number = facts["about"], facts["number"]
     new = f"{facts['measure'][:1].upper()}{facts['measure'][1:]}."
     told = [new, f"It follows release {number - 1}."] if number > 1 else ["A new dataset.", new]
     return {
@@ -455,7 +455,7 @@ def _released(facts: Facts, names: Mapping[str, str]) -> Facts:
         "updated": facts["created"],
         "by": about["creators"] or [about["publisher"] or names.get(facts["signer"]) or facts["signer"]],
         "place": f"{facts['folder']}/{facts['page']}",
-        "told": " ".join([*told, label["who"], *label["strength"]]),
+        "told": " ".join([*told, facts["label"]["who"]]),  # what it promises is on its page, in full
         "manifest_sha256": facts["manifest_sha256"],
     }
 

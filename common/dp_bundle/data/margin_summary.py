@@ -181,22 +181,22 @@ def rows_of_one_value(margin: Margin, n_rows: int, variance: float) -> float | N
     inner = slice(1, margin.n_filled - 1)
     widths, counts = np.diff(margin.edges), margin.counts[inner].astype(float)
     rows = n_rows * margin.shares(n_rows, math.sqrt(variance))[inner]
-    if len(counts) < _FEWEST or _whole_values(margin) is not None or not rows.any():
+    if margin.labels or len(counts) < _FEWEST or _whole_values(margin) is not None or not rows.any():
         return None
     first, own, last = widths[:-2], widths[1:-1], widths[2:]
-    before = own / first * (own + last) / (first + 2.0 * own + last)  # of a count that lies between its neighbours'
-    after = own / last * (own + first) / (first + 2.0 * own + last)
+    with np.errstate(all="ignore"):  # widths of a stranger's cells
+        before = own / first * (own + last) / (first + 2.0 * own + last)  # of a count that lies between its neighbours'
+        after = own / last * (own + first) / (first + 2.0 * own + last)
+        away = (counts[1:-1] - before * counts[:-2] - after * counts[2:]) ** 2
+        sampled = rows[1:-1] + before**2 * rows[:-2] + after**2 * rows[2:]
+        explained = sampled + variance * (1.0 + before**2 + after**2)
+        scaled = away / explained
+        error = math.sqrt(2.0 * 1.95 * float(explained @ explained))
+        found = float((np.sum(away - explained) + error) / np.sum(sampled))
 
-    away = (counts[1:-1] - before * counts[:-2] - after * counts[2:]) ** 2
-    sampled = rows[1:-1] + before**2 * rows[:-2] + after**2 * rows[2:]
-    explained = np.maximum(sampled + variance * (1.0 + before**2 + after**2), np.finfo(np.float64).tiny)
-    scaled = away / explained
-    stands_out = bool((scaled > _ALONE**2 * max(1.0, float(np.median(scaled)) / _MEDIAN)).any())
-
-    error = math.sqrt(2.0 * 1.95 * float(explained @ explained))
-    found = (float(np.sum(away - explained)) + error) / max(float(sampled.sum()), np.finfo(np.float64).tiny)
     typical = float(rows @ rows) / float(rows.sum())
-    return None if stands_out or found > _MUCH * typical else max(found, _LITTLE * typical)
+    is_even = bool((scaled <= _ALONE**2 * max(1.0, float(np.median(scaled)) / _MEDIAN)).all())
+    return max(found, _LITTLE * typical) if is_even and found <= _MUCH * typical else None
 
 
 def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:

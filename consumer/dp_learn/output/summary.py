@@ -13,7 +13,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import quote, quote_name
-from dp_bundle.data.margin_summary import find_body
+from dp_bundle.data.margin_summary import cell_shares, find_body
 from dp_bundle.data.margins import Margin, response_margins
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.manifest.columns import Column
@@ -339,7 +339,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
     described = [
         {
             **name_release(bundle),
-            "gaps": describe_gaps(bundle.release, columns=pooled.columns),
+            "gaps": [*describe_gaps(bundle.release, columns=pooled.columns), *_most_gaps(bundle)],
             "transforms": {
                 column.name: column.transform.model_dump()
                 for column in bundle.release.columns
@@ -375,6 +375,20 @@ def name_release(bundle: Bundle) -> Summary:
         "signer": bundle.signer.key.fingerprint,
         "n_rows": release.n_rows,
     }
+
+
+def _most_gaps(bundle: Bundle) -> list[str]:
+    """Return a sentence on how many gaps there may be where no column tells of them, by the histograms."""
+    release = bundle.release
+    told = {source.name for source in release.sources if source.has_gap_column}
+    margins = [
+        each for each in (bundle.margins() if release.margins else ()) if each.has_gaps and each.name not in told
+    ]
+    if not margins:
+        return []
+    ends = [cell_shares(each, release.n_rows, release.margin_variance)[2][-1] for each in margins]
+    most = f"{100 * max(ends):.2g} %"
+    return [f"Where no column says so, at most {most} of a column have no value, by 95 % intervals of histograms."]
 
 
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:

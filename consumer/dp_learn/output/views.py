@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 import numpy as np
@@ -52,6 +53,11 @@ class _View:
     """
 
     bundles: tuple[Bundle, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what it was learned from in one line."""
+        names = shorten(", ".join(each.path.name for each in self.bundles), 100, placeholder=" ...")
+        return f"<{type(self).__name__} of {names}>"
 
     @abstractmethod
     def result(self) -> Result:
@@ -341,6 +347,9 @@ def learn_graph(
     """
     with opened(bundles) as own:
         learned, drawn = learn.learn_graph(own, **options), None
+        for each in own:
+            if each.release.margins is not None:
+                each.margins()  # views need them when the bundles are closed
         if stability is not None:
             begin = options.get("progress") or (lambda _: None)
             drawn = measure_stability(
@@ -369,6 +378,7 @@ class Comparison(compare.Comparison, _View):
     """
 
     bundles: tuple[Bundle, ...] = ()
+    __repr__ = _View.__repr__
 
     def _repr_html_(self) -> str:
         """Return what was found in sentences, for a notebook."""
@@ -430,6 +440,7 @@ class Joint(joint.Joint, _View):
     """
 
     bundles: tuple[Bundle, ...] = ()
+    __repr__ = _View.__repr__
 
     def _repr_html_(self) -> str:
         """Return what was found in a sentence, for a notebook."""
