@@ -121,7 +121,6 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     page.keyboard.press("Enter")
     assert "At mu = 1" in page.inner_text(".about:popover-open")
     assert not faults(page, keyboard=False)
-    take_picture(page, f"desk/{size[0]}/term")
     page.keyboard.press("Escape")
     assert not page.query_selector(":popover-open")
     go_to(page, '[data-do="ask"]')
