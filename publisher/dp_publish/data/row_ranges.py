@@ -191,28 +191,31 @@ class OpenFiles:
                 with file:
                     yield file
                 return
-            self._kept[path] = file, now
+            words = [field.name for field in file.schema_arrow if field.type == pa.string()]
+            self._kept[path] = _open(path, [name for name in words if _has_few_words(file, name)]), now
         file, opened = self._kept[path]
         if opened != now:
             raise table_changed()
         yield file
 
 
-def _open(path: Path) -> pq.ParquetFile:
-    """Open a file whose words are read as places in a dictionary, where that of each row group is small."""
-    footer = pq.read_metadata(path)
-    chunks = [
-        footer.row_group(group).column(place)
-        for place in range(footer.num_columns)
-        for group in range(footer.num_row_groups)
-    ]
-    large = {
-        chunk.path_in_schema
+def _open(path: Path, few_words: Sequence[str] = ()) -> pq.ParquetFile:
+    """Open a file, of which some columns are read as places in a dictionary."""
+    return pq.ParquetFile(path, read_dictionary=few_words, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+
+
+def _has_few_words(file: pq.ParquetFile, name: str) -> bool:
+    """Return whether a column of words has a small dictionary in every row group."""
+    try:
+        next(file.iter_batches(1, columns=[name]), None)
+    except OSError:  # it is encrypted: then Arrow cannot be asked for more
+        return False
+    place = [file.schema.column(place).path for place in range(len(file.schema))].index(name)
+    chunks = (file.metadata.row_group(group).column(place) for group in range(file.num_row_groups))
+    return all(
+        chunk.has_dictionary_page and chunk.data_page_offset - chunk.dictionary_page_offset <= _SMALL_DICTIONARY
         for chunk in chunks
-        if not chunk.has_dictionary_page or chunk.data_page_offset - chunk.dictionary_page_offset > _SMALL_DICTIONARY
-    }
-    few = {chunk.path_in_schema for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"} - large
-    return pq.ParquetFile(path, metadata=footer, read_dictionary=[*few], buffer_size=_PAGE_BUFFER, pre_buffer=False)
+    )
 
 
 def is_folder(path: Place) -> bool:
