@@ -240,14 +240,14 @@ def _error_law(pooled: PooledCovariance, b: FloatArray) -> ErrorDraw:
             covariance = source.covariance  # whose sampling error holds that of the noise
         else:
             factor, noise = source.kurtosis or 1.0, source.known_noise
-        parts.append((b @ root_of(covariance), weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
+        parts.append((root_of(covariance), weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
     return partial(_draw_error, pooled.covariance, b, parts)
 
 
 def _draw_error(covariance: FloatArray, b: FloatArray, parts: Sequence[_Part], rng: np.random.Generator) -> FloatArray:
     error = np.zeros_like(b)
     for root, factor, weight, noise in parts:
-        error += factor * sandwich(root, draw_symmetric(rng, len(root)))
+        error += factor * sandwich(b @ root, draw_symmetric(rng, len(root)))
         if noise is not None:
-            error += weight * sandwich(b, noise.draw(rng, covariance))
+            error += weight * sandwich(b, noise.draw(rng, covariance, root))
     return error

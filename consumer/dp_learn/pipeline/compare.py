@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
 from dp_bundle.base.quoting import Brief, name_columns, quote_name, quote_path
-from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, ReleasedCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import require_each_once
@@ -389,7 +389,7 @@ def describe_tails(samples: Sequence[Sample]) -> list[str]:
     blind = [
         number
         for number, sample in enumerate(samples, start=1)
-        if any(getattr(source, "kurtosis", 1.0) is None for source in sample.pooled.sources)
+        if any(isinstance(each, ReleasedCovariance) and each.kurtosis is None for each in sample.pooled.sources)
     ]
     if not blind:
         return []

@@ -46,12 +46,10 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.base.quoting import Brief
 from dp_bundle.privacy.noise import normal_quantile
-from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance, root_of
+from dp_learn.covariance.estimate import NoiseLaw, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample
 from dp_learn.covariance.sources import RowSource
-from dp_learn.covariance.two_rounds import TwoRounds
-from dp_learn.inference.edges import fit_for_inference
 from dp_learn.inference.networks import communities_of, draw_together, measure_paths
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 from dp_learn.pipeline.fit import fit_edges
@@ -203,16 +201,16 @@ def _fit_of_tests(fit: Fit) -> FloatArray | None:
     if not fit.nodes.are_numbers:
         return None
     try:
-        start = fit.start or fit_for_inference(fit.pooled)
+        start = fit.start_of_tests
     except EstimationError:
         return None
     return start.precision if start.is_reliable and start.share == 0.0 else None
 
 
 def _of_sampling(pooled: PooledCovariance) -> float | None:
-    """Return what sampling alone makes of log(1 - R^2), where a source is of two rounds."""
-    laws = [source.noise for source in pooled.sources if isinstance(source, ReleasedCovariance)]
-    in_two = any(isinstance(law.noise if isinstance(law, NoiseAndGaps) else law, TwoRounds) for law in laws)
+    """Return what sampling alone makes of log(1 - R^2), where a source is of two rounds, but for normal scores."""
+    laws = [source.noise for source in pooled.sources if isinstance(source.noise, NoiseLaw)]
+    in_two = any(law.in_two_rounds and (law.rest is None or law.rest.noise_shared is not None) for law in laws)
     return (len(pooled.columns) - 1) * pooled.sampling_factor if in_two else None
 
 
