@@ -149,7 +149,7 @@ def catalog(
         files = counted(summary.left_out, "file")
         note([f"{files} beside bundles left out: not the signature that the name promises"], quiet=quiet)
     if check:
-        from dp_bundle.catalog.checking import check_site
+        from dp_bundle.catalog.site import check_site
 
         step("checking the site", quiet=quiet)
         if faults := check_site(out, address):

@@ -97,18 +97,17 @@ def summarize_margin(
 
     The parameters are those of `cell_shares`, and the declared bounds of the column, which end its intervals.
     """
-    found = []
+    found, (shares, *ends) = [], cell_shares(margin, n_rows, variance)
     if margin.counts_numbers and len(margin.edges) and not margin.labels:
-        values = _whole_values(margin)
+        values, filled = _whole_values(margin), shares[: margin.n_filled]
         if values is None or len(values) > 2:
-            found += [_quantile(margin, n_rows, variance, name, share) for name, share in QUANTILES.items()]
+            found += [_quantile(margin, filled, n_rows, variance, quantile) for quantile in QUANTILES.items()]
         if values is not None:
-            found.append(_mean(margin, values, n_rows, variance))
+            found.append(_mean(margin, values, filled, n_rows, variance))
         least, most = bounds or (-math.inf, math.inf)
         found = [Estimate(each.name, each.value, max(each.low, least), min(each.high, most)) for each in found]
     if margin.has_gaps:
-        shares, low, high = cell_shares(margin, n_rows, variance)
-        found.append(Estimate("(no value)", float(shares[-1]), float(low[-1]), float(high[-1])))
+        found.append(Estimate("(no value)", *(float(each[-1]) for each in (shares, *ends))))
     return found
 
 
@@ -164,15 +163,10 @@ def _whole_bar(low: float, high: float) -> tuple[str, float, float]:
     return f"{low + 0.5:g}" if high - low == 1.0 else f"{low + 0.5:g} to {high - 0.5:g}", low, high
 
 
-def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:
-    """Return a quantile of the rows with a value."""
-    filled = margin.counts[: margin.n_filled]
-    m = len(filled)
-    n_filled = (
-        n_rows
-        if not margin.has_gaps
-        else max(1.0, float(margin.shares(n_rows, math.sqrt(variance))[:m].sum() * n_rows))
-    )
+def _quantile(margin: Margin, shares: Floats, n_rows: int, variance: float, quantile: tuple[str, float]) -> Estimate:
+    """Return a quantile of the rows with a value, by its name and its share, and the shares of their cells."""
+    m, (name, share) = len(shares), quantile
+    filled, n_filled = margin.counts[:m], max(1.0, float(shares.sum() * n_rows)) if margin.has_gaps else n_rows
     k = np.arange(1, m)
     below = (np.cumsum(filled)[:-1] - k / m * (float(filled.sum()) - n_filled)) / n_filled
     clipped = np.clip(below, 0.0, 1.0)
@@ -180,7 +174,7 @@ def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: fl
 
     reached, left = np.flatnonzero(below + away >= share), np.flatnonzero(below - away <= share)
     first, last = (int(reached[0]) if reached.size else m - 1) - 1, (int(left[-1]) if left.size else -1) + 1
-    edges, shares = margin.edges, margin.shares(n_rows, math.sqrt(variance))[:m]
+    edges = margin.edges
     if (values := _whole_values(margin)) is not None:
         cells = first + 1, int(np.searchsorted(np.cumsum(shares) / shares.sum(), share)), last
         low, value, high = (float(values[min(max(cell, 0), m - 1)]) for cell in cells)
@@ -218,13 +212,12 @@ def _whole_values(margin: Margin) -> Floats | None:
     return np.append(edges - 0.5, edges[-1] + 0.5) if single else None
 
 
-def _mean(margin: Margin, values: Floats, n_rows: int, variance: float) -> Estimate:
+def _mean(margin: Margin, values: Floats, shares: Floats, n_rows: int, variance: float) -> Estimate:
     """Return the mean of whole numbers that are counted one by one, over the rows with a value.
 
     The mean moves with each noise by how far its cell is from it, that of gaps by nothing, less the average of these,
     as the shares are the nearest that add up to 1.
     """
-    shares = margin.shares(n_rows, math.sqrt(variance))[: len(values)]
     filled = max(float(shares.sum()), 1.0 / n_rows)
     shares = shares / filled
     mean = float(shares @ values)

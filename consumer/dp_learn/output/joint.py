@@ -102,9 +102,10 @@ class JointResult(SeveralResult[Joint]):
             zip(_NUMBERS, columns, strict=True)
         )
 
-    def ends(self, pair: int) -> list[str]:
-        """Return the names of the ends of a pair."""
-        return [self.found.nodes[int(side[pair])] for side in self.found.pairs]
+    @property
+    def pairs(self) -> Pairs:
+        """The positions of the ends of every pair."""
+        return self.found.pairs
 
     def entries(self) -> Summary:
         """Return what summary.json has of joint graphs alone."""

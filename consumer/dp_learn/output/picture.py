@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dp_bundle.base.quoting import and_more, counted, quote_name
+from dp_bundle.base.quoting import and_more, counted, printable, quote_name
 from dp_bundle.page.document import COMMUNITIES, shade
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.network import ASPECT, MOST_UNLINKED, Network, count_by_strength
@@ -180,7 +180,7 @@ def _caption(network: Network) -> str:
 
 
 def _cut(name: str) -> str:
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+    shown = printable(name)
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
 

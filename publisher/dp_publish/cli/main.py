@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
-from dp_bundle.base.kernels import before_compiling
-from dp_bundle.base.machine import count_cores, require_memory
+from dp_bundle.base.machine import before_compiling, count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
     BundlePath,
