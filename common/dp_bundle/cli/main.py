@@ -31,8 +31,7 @@ from dp_bundle.cli.console import (
 from dp_bundle.cli.keys import keys, trust
 from dp_bundle.files.places import RemotePath
 from dp_bundle.portals.names import FORMS, PORTALS
-from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
-from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.store import DEFAULT_KEY, TrustStore, load_key, own_key_name
 
 _MANY_ROWS = 10**8  # that are drawn for nobody who did not say how many
 
@@ -173,7 +172,7 @@ def withdraw(file: Path, why: str, as_json: bool, quiet: bool) -> None:
       dp-bundle withdraw bundles/wine.bundle.tar --why "The column ash was in the wrong unit."
     """
     from dp_bundle.catalog.making import withdraw as write_note
-    from dp_bundle.catalog.withdrawals import LONGEST
+    from dp_bundle.catalog.site import LONGEST
 
     if not 0 < len(why.strip()) <= LONGEST:
         raise ParameterError("--why", f"a sentence that says why, of at most {LONGEST:,} characters")

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.quoting import and_more, quote_name
-from dp_learn.inference.differences import Difference, GlobalTest
 from dp_learn.inference.edges import LEVEL, Pairs, smallest_visible
+from dp_learn.inference.releases import Difference, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
 from dp_learn.output.folder import Summary, write_table
 from dp_learn.output.messages import describe_files

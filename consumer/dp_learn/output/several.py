@@ -15,8 +15,8 @@ from dp_bundle.base.quoting import and_more, counted, quote_name
 from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.sources import counts_rows
-from dp_learn.inference.differences import GlobalTest
 from dp_learn.inference.edges import Pairs
+from dp_learn.inference.releases import GlobalTest
 from dp_learn.output.folder import Result, Summary
 from dp_learn.output.messages import describe_bundle, describe_number
 from dp_learn.output.summary import name_release

@@ -22,9 +22,8 @@ from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import rows_without_noise
 from dp_learn.glasso.problem import whiten_nodes
 from dp_learn.glasso.solving import fit_on_graph, graphical_lasso
-from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
 from dp_learn.inference.edges import require_testable
-from dp_learn.inference.releases import Masks, Places, Release
+from dp_learn.inference.releases import N_DRAWS, Differences, Masks, Places, Release, find_differences
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes

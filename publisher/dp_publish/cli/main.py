@@ -44,8 +44,8 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath, is_uri
-from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
 from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.store import DEFAULT_KEY, load_key, public_key_path, signing_key
 from dp_publish.cli.options import (
     RunsByDefault,
     dialect_options,
