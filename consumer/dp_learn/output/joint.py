@@ -17,8 +17,7 @@ from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.folder import Summary, write_end, write_graph, write_table
 from dp_learn.output.messages import describe_files
-from dp_learn.output.network import network_of, place_all
-from dp_learn.output.picture import save_picture
+from dp_learn.output.network import network_of, place_all, save_picture
 from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.joint import Joint, Order
