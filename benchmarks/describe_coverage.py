@@ -21,8 +21,8 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from dp_bundle import open_bundle
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_learn.output.description import describe_columns
 from dp_publish import Policy, publish
 
