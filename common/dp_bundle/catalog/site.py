@@ -413,7 +413,7 @@ def _target(entry: ElementTree.Element) -> str:
 
 
 SUFFIX = ".withdrawn.json"
-LONGEST = 2_000  # characters of a reason
+LONGEST_REASON = 2_000  # characters of a reason
 _STATUS = "http://publications.europa.eu/resource/authority/dataset-status/WITHDRAWN"
 
 
@@ -433,7 +433,7 @@ class Withdrawal(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     when: AwareDatetime
-    why: str = Field(min_length=1, max_length=LONGEST)
+    why: str = Field(min_length=1, max_length=LONGEST_REASON)
     title: str
     name: str
     number: int

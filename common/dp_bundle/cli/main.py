@@ -172,10 +172,10 @@ def withdraw(file: Path, why: str, as_json: bool, quiet: bool) -> None:
       dp-bundle withdraw bundles/wine.bundle.tar --why "The column ash was in the wrong unit."
     """
     from dp_bundle.catalog.making import withdraw as write_note
-    from dp_bundle.catalog.site import LONGEST
+    from dp_bundle.catalog.site import LONGEST_REASON
 
-    if not 0 < len(why.strip()) <= LONGEST:
-        raise ParameterError("--why", f"a sentence that says why, of at most {LONGEST:,} characters")
+    if not 0 < len(why.strip()) <= LONGEST_REASON:
+        raise ParameterError("--why", f"a sentence that says why, of at most {LONGEST_REASON:,} characters")
     note_file = write_note(file, why.strip())
     text = f"wrote {quote_path(note_file)}: sites that dp-bundle catalog makes from now on no longer offer it"
     answer(text, {"note": str(note_file)}, as_json=as_json, quiet=quiet)
