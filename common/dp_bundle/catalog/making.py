@@ -34,8 +34,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.pages import ASSETS, Listed, Refused, list_page, release_page, withdrawn_page
 from dp_bundle.catalog.shown import Facts, show_data
-from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements, told_of
+from dp_bundle.catalog.site import Output, Site, Withdrawal, find_withdrawals, note_path, replacements, told_of
 from dp_bundle.data.learned import find_reader_package
 from dp_bundle.describe.sentences import describe_gaps, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject

@@ -21,12 +21,12 @@ from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
-from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.folder import Columns, Result, Summary, margin_tables, write_graph, write_stability, write_table
-from dp_learn.output.network import Network, make_network, network_of
+from dp_learn.output.network import Network, make_network, network_of, save_picture
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import Learned
+from dp_learn.pipeline.measures import ALGORITHM
 from dp_learn.pipeline.stability import Stability
 
 _ROUNDING = 1e-9  # relative: what a clip at a bound may be off by
@@ -89,8 +89,6 @@ class GraphResult(Result):
     def write_files(self, folder: Path) -> None:
         """Write all tables, the graph and its picture into a new folder."""
         if self.graph is not None and self.network is not None:
-            from dp_learn.output.picture import save_picture  # what draws is slow to import
-
             write_graph(self.graph, None if self.learned is None else self.learned.measures, folder)
             save_picture(self.network, folder / "graph.png", self.title, self.summary["drowned_columns"])
             if self.stability is not None:

@@ -25,7 +25,7 @@ from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.messages import describe_methods
-from dp_learn.output.network import network_of
+from dp_learn.output.network import draw_intervals, draw_network, network_of, new_sheet, save_picture
 from dp_learn.output.summary import GraphResult, read_histograms, summarize
 from dp_learn.pipeline import compare, joint, learn
 from dp_learn.pipeline.driver import Given, opened
@@ -115,7 +115,6 @@ class Learned(learn.Learned, _View):
     def _repr_html_(self) -> str:
         """Return the picture of the graph and what it says, for a notebook."""
         from dp_learn.output.messages import summarize_plainly
-        from dp_learn.output.picture import save_picture
 
         found, title, content = self.result(), self._title(), io.BytesIO()
         network = network_of(self.estimate, self.measures, at_least=AT_LEAST)
@@ -180,8 +179,6 @@ class Learned(learn.Learned, _View):
         -------
         matplotlib Axes
         """
-        from dp_learn.output.picture import draw_network, new_sheet
-
         network, title = network_of(self.estimate, self.measures, at_least=at_least), self._title()
         axes = new_sheet(network, title, pyplot=True)[1] if ax is None else ax
         draw_network(network, axes, title)
@@ -200,8 +197,6 @@ class Learned(learn.Learned, _View):
         -------
         matplotlib Axes
         """
-        from dp_learn.output.picture import draw_intervals
-
         nodes = self.nodes().set_index("node").sort_values(measure, ascending=False)
         return draw_intervals(nodes[[measure, f"{measure}_low", f"{measure}_high"]], measure.replace("_", " "), ax)
 
@@ -412,8 +407,6 @@ class Comparison(compare.Comparison, _View):
         -------
         matplotlib Axes
         """
-        from dp_learn.output.picture import draw_intervals
-
         pairs = self.pairs().head(most)
         pairs.index = pairs["source"] + " -- " + pairs["target"]
         return draw_intervals(pairs[["difference", "ci_low", "ci_high"]], "difference of partial correlations", ax)

@@ -15,7 +15,7 @@ from tests.conftest import Run, policy_with
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.columns import Noise
-from dp_bundle.trust.keys import key_names
+from dp_bundle.trust.store import key_names
 from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import open_table
