@@ -25,8 +25,8 @@ from typing import Any
 
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 MOST = {  # modules, of a release of each kind
-    "rows": {"publish": 95, "learn": 88, "catalog": 46},
-    "covariance": {"publish": 111, "learn": 92, "catalog": 49},
+    "rows": {"publish": 87, "learn": 58, "catalog": 37},
+    "covariance": {"publish": 103, "learn": 62, "catalog": 40},
 }
 
 

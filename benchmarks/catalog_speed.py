@@ -20,7 +20,7 @@ import pandas as pd
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.catalog.making import make_catalog
-from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.store import new_key_pair
 from dp_publish import Policy, load_key, publish
 
 

@@ -30,8 +30,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 
 from dp_bundle import open_bundle
 from dp_bundle.data.margin_summary import rows_of_one_value
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_learn.output.description import Description, describe_columns
 from dp_publish import Policy, publish
 

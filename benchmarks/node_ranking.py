@@ -34,8 +34,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import NoSolutionError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_learn import learn_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.edges import FACTOR

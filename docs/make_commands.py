@@ -1,4 +1,4 @@
-"""Write docs/commands.md from the commands' own help; `make docs` runs it, and a test compares."""
+"""Write docs/commands.md and the manual pages from the commands' own help; `make docs` runs it, and a test compares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from dp_learn.cli.main import cli as dp_learn
 from dp_learn.cli.main import compare, describe, joint
 from dp_publish.cli.main import cli as dp_publish
 
-PAGE = Path(__file__).with_name("commands.md")
+PAGE, MANUAL = Path(__file__).with_name("commands.md"), Path(__file__).with_name("man")
+COMMANDS = {
+    "dp-publish": dp_publish,
+    "dp-learn": dp_learn,
+    "dp-learn compare": compare,
+    "dp-learn describe": describe,
+    "dp-learn joint": joint,
+    "dp-bundle": dp_bundle,
+}
 HEAD = """# Commands
 
 The help text of each command (`make docs` writes this page).
@@ -40,29 +48,45 @@ pipe closes it, the command exits with 1 and prints nothing.
 """
 
 
-def help_texts(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
+def help_texts(
+    command: click.Command, name: str, parent: click.Context | None = None, width: int = 100
+) -> Iterator[tuple[str, str]]:
     """Yield the name and the help text of a command and of every command below it."""
-    settings = {**command.context_settings, "terminal_width": 100, "max_content_width": 100}
+    settings = {**command.context_settings, "terminal_width": width, "max_content_width": width}
     context = click.Context(command, info_name=name, parent=parent, **settings)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
-            yield from help_texts(command.commands[child], child, context)
+            yield from help_texts(command.commands[child], child, context, width)
 
 
 def page() -> str:
     """Return the whole page."""
-    commands = {
-        "dp-publish": dp_publish,
-        "dp-learn": dp_learn,
-        "dp-learn compare": compare,
-        "dp-learn describe": describe,
-        "dp-learn joint": joint,
-        "dp-bundle": dp_bundle,
-    }
-    texts = [text for name, command in commands.items() for text in help_texts(command, name)]
+    texts = [text for name, command in COMMANDS.items() for text in help_texts(command, name)]
     return HEAD + "".join(f"\n## `{name}`\n\n```text\n{text}\n```\n" for name, text in texts)
+
+
+def manual() -> dict[str, str]:
+    """Return the manual page of each program, by its file's name: a section of its help for every command of it."""
+    pages: dict[str, str] = {}
+    for full_name, command in COMMANDS.items():
+        program = full_name.partition(" ")[0]
+        what = _in_roff(command.get_short_help_str(limit=1000).rstrip("."))
+        head = f'.TH {program.upper()} 1 "" dpgraph\n.SH NAME\n{program} \\- {what}\n'
+        pages.setdefault(f"{program}.1", head)
+        for name, text in help_texts(command, full_name, width=78):
+            pages[f"{program}.1"] += f'.SH "{name.upper()}"\n.nf\n{_in_roff(text)}\n.fi\n'
+    return pages
+
+
+def _in_roff(text: str) -> str:
+    """Return a text in which nothing is an instruction of roff."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    return "\n".join(f"\\&{line}" if line.startswith((".", "\\(aq")) else line for line in escaped.splitlines())
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    MANUAL.mkdir(exist_ok=True)
+    for file, content in manual().items():
+        (MANUAL / file).write_text(content, encoding="utf-8")

@@ -20,8 +20,8 @@ from tests.s3 import FaultyProxy, S3Server
 
 from dp_bundle.cli.console import run
 from dp_bundle.cli.main import cli as dp_bundle
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_learn.cli.main import cli as dp_learn
 from dp_learn.cli.main import compare, describe, joint
 from dp_publish import Policy, Receipt, publish

@@ -3,7 +3,7 @@
 from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_bundle.trust.keys import load_key
+    from dp_bundle.trust.store import load_key
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt, publish
 else:

@@ -15,8 +15,8 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 from tests.conftest import make_policy
 
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_publish import publish
 from dp_publish.sampling.keystream import insecure_keystream
 

@@ -16,8 +16,7 @@ from tests.browser.printing import print_page
 from dp_bundle import open_bundle
 from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.store import TrustStore, new_key_pair
 from dp_publish import Policy, load_key, publish
 from dp_publish.cli.messages.release import write_page
 from dp_publish.forecast.page.judging import make_page

@@ -117,6 +117,12 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     page.keyboard.press("ArrowRight")
     settle(page)
     assert page.inner_text("#promise .big") != before
+    go_to(page, '[popovertarget="about-mu"]')
+    page.keyboard.press("Enter")
+    assert "At mu = 1" in page.inner_text(".about:popover-open")
+    assert not faults(page, keyboard=False)
+    page.keyboard.press("Escape")
+    assert not page.query_selector(":popover-open")
     go_to(page, '[data-do="ask"]')
     page.keyboard.press("Enter")
     page.wait_for_selector('dialog [data-do="back"]:focus')  # no is the default

@@ -16,7 +16,7 @@ from dp_learn.cli.main import cli
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 from dp_learn.estimators.base import CovarianceEstimator, TargetEstimator
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
 from dp_learn.output.estimator_results import ESTIMATORS
@@ -85,7 +85,7 @@ def released_moments() -> PooledCovariance:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(2000, 3)) @ [[0.2, 0.1, 0.1], [0.0, 0.2, 0.1], [0.0, 0.0, 0.2]]
     table = np.column_stack((rows, rows.sum(axis=1) > 0.0))
-    noise = OneRound(len(table), np.ones(4), table.mean(axis=0), 1.0, 4.0, 2.0)
+    noise = noise_of_one_round(len(table), np.ones(4), table.mean(axis=0), 1.0, (4.0, 2.0))
     moments = ReleasedCovariance(len(table), np.cov(table.T), noise)
     return combine_sources(("a", "b", "c", "label"), [moments])
 

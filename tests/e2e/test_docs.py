@@ -33,10 +33,11 @@ def load(script: str) -> ModuleType:
 
 
 def test_commands_page_is_the_commands_own_help() -> None:
-    """docs/commands.md is what `make docs` would write."""
+    """docs/commands.md and docs/man are what `make docs` would write."""
     module = load("make_commands")
 
     assert module.PAGE.read_text(encoding="utf-8") == module.page()
+    assert {path.name: path.read_text(encoding="utf-8") for path in module.MANUAL.iterdir()} == module.manual()
 
 
 @pytest.mark.parametrize("name", ["policy.md", "manifest.md", "errors.md", "results.md", "../audit.md"])

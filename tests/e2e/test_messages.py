@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import Run, make_policy
 
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_publish import publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import insecure_keystream

@@ -20,8 +20,8 @@ import pytest
 from tests.conftest import COMMANDS
 
 from dp_bundle.cli.console import run as run_command
-from dp_bundle.trust.keys import public_key_path
 from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.store import public_key_path
 from dp_publish import Policy, load_key, publish
 from dp_publish.policy.file import load_policy
 

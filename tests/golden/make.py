@@ -70,7 +70,7 @@ def _publish(kind: str, privacy: dict[str, Any], path: Path, key: Ed25519Private
     policy: dict[str, Any] = {"dataset": {"name": "wine", "license": "CC-BY-4.0"}, "privacy": privacy}
     if kind == "found":  # of a text file, of which nothing is declared
         table.to_csv(home / "wine.csv", index=False)
-        publish(home / "wine.csv", Policy.model_validate({**policy, "find": "all"}), out=path, key=key)
+        publish(home / "wine.csv", Policy.model_validate({**policy, "find": True}), out=path, key=key)
     else:
         publish(table, Policy.model_validate({**policy, "columns": columns}), out=path, key=key)
 

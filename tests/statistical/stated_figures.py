@@ -51,6 +51,7 @@ _NEUTRAL = [
     re.compile(pattern)
     for pattern in (
         r"Cells without a value in .* took their column's center of round 1.*$",
+        r"Where no column says so, at most .* have no value.*$",
         r"^\s*\S+ has the smallest expected error for .* columns: .*, rows being in the unit ball, against [^;]*",
         r"sha256:[0-9a-f]{64}|sha256sum",
         r"^\s+[\d,]+ (?:cells?|entity|entities) .*$|^\s+[\d,]+ rows? (?:shortened|left out|whole).*$",

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tests.unit.consumer.pipeline.mixed import mixed_sample
 
-from dp_learn.covariance.estimate import ReleasedCovariance, keep_columns
+from dp_learn.covariance.estimate import ReleasedCovariance, keep_columns, root_of
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 from dp_learn.inference.edges import infer_coefficients, infer_discriminant, infer_r_squared
 from dp_learn.pipeline.fit import _lay_out
 from dp_learn.pipeline.nodes import tabulate_loadings
@@ -21,8 +21,8 @@ def released(clean: Sample, rng: np.random.Generator, last: float = 6.0) -> Samp
     """Return second moments of these rows with noise, which goes by the last column's half-width, too."""
     (source,), (moments,), covariance = clean.sources, clean.moments, clean.pooled.covariance
     half = np.array([4.0, 4, 1, 1, 1, 1, last])
-    law = OneRound(moments.n_rows, half, moments.mean / half, 1.0, 18.0, 9.0)
-    noisy = ReleasedCovariance(moments.n_rows, covariance + law.draw(rng, covariance), law)
+    law = noise_of_one_round(moments.n_rows, half, moments.mean / half, 1.0, (18.0, 9.0))
+    noisy = ReleasedCovariance(moments.n_rows, covariance + law.draw(rng, covariance, root_of(covariance)), law)
     return Sample([CovarianceSource(source.columns, moments.mean, noisy, source.levels)])
 
 

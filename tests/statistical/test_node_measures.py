@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tests.statistical.worlds import names, random_graph
 
-from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance, combine_sources
+from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance, combine_sources, root_of
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.sample import ErrorLaw, Sample
 from dp_learn.covariance.sources import CovarianceSource
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 from dp_learn.inference.edges import fit_for_inference
 from dp_learn.matrices.linalg import draw_symmetric
 from dp_learn.pipeline.learn import Learned, learn_sample
@@ -33,8 +33,8 @@ MEASURES = ("predictability", "strength", "expected_influence")
 def release(rows: np.ndarray, noise: float, rng: np.random.Generator) -> Sample:
     """Return second moments whose entries have this error of the noise's."""
     clean, nothing = np.cov(rows, rowvar=False), np.zeros(P)
-    law = OneRound(N_ROWS, np.ones(P), nothing, 1.0, 2.0 * (noise * N_ROWS) ** 2, (noise * N_ROWS) ** 2)
-    released = ReleasedCovariance(N_ROWS, clean + law.draw(rng, clean), law)
+    law = noise_of_one_round(N_ROWS, np.ones(P), nothing, 1.0, (2.0 * (noise * N_ROWS) ** 2, (noise * N_ROWS) ** 2))
+    released = ReleasedCovariance(N_ROWS, clean + law.draw(rng, clean, root_of(clean)), law)
     return Sample([CovarianceSource(names(P), nothing, released, Levels(names(P), ()))])
 
 
@@ -42,7 +42,7 @@ def without_noise(learned: Learned) -> NodeMeasures:
     """Return the measures with intervals of the rows' sampling alone."""
     (source,) = learned.fit.pooled.sources
     assert isinstance(source, ReleasedCovariance)
-    quiet = OneRound(N_ROWS, np.ones(P), np.zeros(P), 1.0, 0.0, 0.0)
+    quiet = noise_of_one_round(N_ROWS, np.ones(P), np.zeros(P), 1.0, (0.0, 0.0))
     fit = replace(learned.fit, pooled=replace(learned.fit.pooled, sources=(replace(source, noise=quiet),)))
     return measure_nodes(learned.sample, fit, learned.estimate, Settings())
 

@@ -12,7 +12,7 @@ from tests.statistical.worlds import gaussian_noise, gaussian_world, names, obse
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 from dp_learn.inference.edges import fit_for_inference, infer_edges, rows_to_see, smallest_visible
 from dp_learn.pipeline.learn import learn_graph
 from dp_publish import publish
@@ -86,7 +86,7 @@ def test_rows_of_a_covariance_release_count_for_more(sigma: float) -> None:
         rows = world(partial).draw(rng, n_rows)
         upper = np.triu(rng.normal(scale=sigma, size=(P, P)))
         sums = rows.T @ rows + upper + np.triu(upper, 1).T
-        noise = OneRound(n_rows, np.ones(P), np.zeros(P), 0.0, sigma**2, sigma**2)
+        noise = noise_of_one_round(n_rows, np.ones(P), np.zeros(P), 0.0, (sigma**2, sigma**2))
         return combine_sources(names(P), [ReleasedCovariance(n_rows, sums / n_rows, noise)])
 
     pooled = release(0.0, N_ROWS, np.random.default_rng(3))
@@ -101,7 +101,7 @@ def test_rows_of_a_covariance_release_count_for_more(sigma: float) -> None:
 def test_rows_pooled_with_a_covariance_release_are_not_counted() -> None:
     """Where noise falls in two ways, no number of rows is named."""
     rng = np.random.default_rng(4)
-    noise = OneRound(N_ROWS, np.ones(P), np.zeros(P), 0.0, 900.0, 900.0)
+    noise = noise_of_one_round(N_ROWS, np.ones(P), np.zeros(P), 0.0, (900.0, 900.0))
     sources = [
         observe(world(0.0).draw(rng, N_ROWS), NOISE, rng)[1],
         ReleasedCovariance(N_ROWS, np.cov(world(0.0).draw(rng, N_ROWS).T), noise),

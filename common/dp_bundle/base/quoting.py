@@ -33,6 +33,11 @@ def escape(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
+def printable(text: str) -> str:
+    """Return the text with a mark in the place of every character that is not printable."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def quote(text: str, *, longest: int | None = 300) -> str:
     """Return the text in double quotes, on one line, escaped, and cut after so many characters."""
     inner = text[:longest].replace("\\", "\\\\").replace('"', '\\"')

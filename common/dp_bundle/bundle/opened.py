@@ -127,6 +127,7 @@ class Bundle:
         self.copies = tuple(name for name in self.members if name in copies)
         self._source = source
         self._digests = dict(digests)
+        self._margins: tuple[Margin, ...] | None = None
 
     @property
     def origin(self) -> tuple[PublicKey, str]:
@@ -275,7 +276,7 @@ class Bundle:
         return self._matrix(TRANSFORM_NAME)
 
     def margins(self) -> tuple[Margin, ...]:
-        """Return the histograms of the raw columns.
+        """Return the histograms of the raw columns, which are read once, and known when the bundle is closed.
 
         Returns
         -------
@@ -292,8 +293,10 @@ class Bundle:
         self._require_moments()
         if MARGINS_NAME not in self.members:
             raise BundleFormatError("this release has no histograms")
-        with self.open(MARGINS_NAME) as file:
-            return read_margins(file, self.release)
+        if self._margins is None:
+            with self.open(MARGINS_NAME) as file:
+                self._margins = read_margins(file, self.release)
+        return self._margins
 
     def correlations(self) -> Correlations:
         """Return the correlations of the columns without the noise's part, with their standard errors.

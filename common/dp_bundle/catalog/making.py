@@ -34,8 +34,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.pages import ASSETS, Listed, Refused, list_page, release_page, withdrawn_page
 from dp_bundle.catalog.shown import Facts, show_data
-from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.withdrawals import Withdrawal, find_withdrawals, note_path, replacements, told_of
+from dp_bundle.catalog.site import Output, Site, Withdrawal, find_withdrawals, note_path, replacements, told_of
 from dp_bundle.data.learned import find_reader_package
 from dp_bundle.describe.sentences import describe_gaps, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
@@ -447,7 +446,7 @@ def _feed_values(address: str, title: str, listed: Listed, names: Mapping[str, s
 
 def _released(facts: Facts, names: Mapping[str, str]) -> Facts:
     """Return a release's entry in the feed, which says first what is new."""
-    about, label, number = facts["about"], facts["label"], facts["number"]
+    about, number = facts["about"], facts["number"]
     new = f"{facts['measure'][:1].upper()}{facts['measure'][1:]}."
     told = [new, f"It follows release {number - 1}."] if number > 1 else ["A new dataset.", new]
     return {
@@ -455,7 +454,7 @@ def _released(facts: Facts, names: Mapping[str, str]) -> Facts:
         "updated": facts["created"],
         "by": about["creators"] or [about["publisher"] or names.get(facts["signer"]) or facts["signer"]],
         "place": f"{facts['folder']}/{facts['page']}",
-        "told": " ".join([*told, label["who"], *label["strength"]]),
+        "told": " ".join([*told, facts["label"]["who"]]),  # what it promises is on its page, in full
         "manifest_sha256": facts["manifest_sha256"],
     }
 

@@ -23,7 +23,7 @@ from dp_bundle.base.quoting import counted, guard_cell, name_columns, quote_name
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.shown import LISTED, NOTHING_LEARNED, Facts, show_data
-from dp_bundle.catalog.withdrawals import Withdrawal
+from dp_bundle.catalog.site import Withdrawal
 from dp_bundle.data.margin_summary import NORMAL
 from dp_bundle.describe.sentences import describe_size, of_hundred
 from dp_bundle.describe.subject import Subject

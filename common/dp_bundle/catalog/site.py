@@ -6,6 +6,18 @@ between leaves pages of which each is whole, and files that have no name yet; th
 removes those.
 
 A preview of a site in a browser on this machine, and on no other.
+
+The check of a finished site, by its files alone: links, checksums, and what other machines read.
+
+Releases that a portal has withdrawn: a note beside the bundle, or in its place, from which a page stays.
+
+Whoever cited a release, or has its file, still finds at its address that it was withdrawn, when, why, and what replaces
+it. The bundle itself is no longer offered, and may be deleted: the note alone is enough.
+
+References
+----------
+DCAT 3 (W3C, 2024), 11.4, has `adms:status` and `dct:isReplacedBy`. EU vocabulary dataset-status
+(publications.europa.eu).
 """
 
 from __future__ import annotations
@@ -17,18 +29,23 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import date
+from functools import cache, partial
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from xml.etree import ElementTree
 
-from dp_bundle.base.errors import BundleError, DpGraphError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from dp_bundle.base.errors import BundleError, BundleFormatError, DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.packing import write_tar
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle.reading import is_bundle, open_bundle
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
@@ -282,3 +299,221 @@ def serve_site(site: Path, port: int = 8000) -> ThreadingHTTPServer:
                 f"port {port} is in use: give another one with --port, or 0 for any that is free"
             ) from error
         raise DpGraphError(f"port {port} cannot be used ({error.strerror}): give another one with --port") from error
+
+
+_ATOM, _MAP = "{http://www.w3.org/2005/Atom}", "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)  # a scheme, whatever follows it
+_OF_AN_ENTRY = ("id", "title", "updated", "author", "link", "summary")  # RFC 4287, 4.1.2
+_OF_A_DATASET = ("@id", "dct:title", "dct:description")  # mandatory in DCAT-AP 3
+
+
+def check_site(site: Path, address: str) -> list[str]:
+    """Return what is wrong with a site, a sentence for each fault.
+
+    Links within the site lead to a file, and to a place in it; downloads have their checksums. Feed, sitemap and
+    catalog say what their formats demand, and name what is there. Links to elsewhere are not followed.
+
+    Parameters
+    ----------
+    site : Path
+        What `make_catalog` wrote.
+    address : str
+        Where it will stand, which ends with a slash, or nothing.
+    """
+    return [*_broken_links(site, address), *_wrong_sums(site), *_wrong_lists(site, address)]
+
+
+class _Links(HTMLParser):
+    """The links of a page, and the places in it that links may lead to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+
+    def handle_starttag(self, _: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.append(value)
+            elif name == "id" and value:
+                self.places.add(value)
+
+
+@cache
+def _read(page: Path) -> _Links:
+    found = _Links()
+    found.feed(page.read_text(encoding="utf-8"))
+    return found
+
+
+def _broken_links(site: Path, address: str) -> Iterator[str]:
+    _read.cache_clear()
+    for page in sorted(site.rglob("*.html")):
+        for link in _read(page).links:
+            path, _, place = link.partition("#")
+            target = page if not path else _file_of(path, page.parent, site, address)
+            if target is None:
+                continue
+            if not target.is_file():
+                yield f"{page.relative_to(site)}: the link to {link} leads to no file"
+            elif place and target.suffix == ".html" and place not in _read(target).places:
+                yield f"{page.relative_to(site)}: the link to {link} leads to no place in that page"
+
+
+def _file_of(link: str, folder: Path, site: Path, address: str) -> Path | None:
+    """Return the file that a link of a site leads to; None for one to elsewhere."""
+    if address and link.startswith(address):
+        target = site / unquote(link.removeprefix(address))
+    elif _ELSEWHERE.match(link):
+        return None
+    else:
+        target = folder / unquote(link)
+    return target / "index.html" if target.is_dir() else target
+
+
+def _wrong_sums(site: Path) -> Iterator[str]:
+    for line in (site / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        try:
+            with (site / name).open("rb") as file:
+                found = sha256_of(file)
+        except OSError:
+            yield f"SHA256SUMS: {name} is not there"
+            continue
+        if found != digest:
+            yield f"SHA256SUMS: {name} has another checksum"
+
+
+def _wrong_lists(site: Path, address: str) -> Iterator[str]:
+    feed = ElementTree.parse(site / "feed.xml").getroot()  # noqa: S314
+    named = [("feed.xml", entry.findtext(f"{_ATOM}title", ""), _target(entry)) for entry in feed.iter(f"{_ATOM}entry")]
+    for entry in feed.iter(f"{_ATOM}entry"):
+        lacking = [name for name in _OF_AN_ENTRY if entry.find(f"{_ATOM}{name}") is None]
+        if lacking:
+            yield f"feed.xml: an entry has no {', '.join(lacking)}"
+    if address:
+        places = ElementTree.parse(site / "sitemap.xml").getroot().iter(f"{_MAP}loc")  # noqa: S314
+        named += [("sitemap.xml", each.text or "", each.text or "") for each in places]
+
+    catalog: dict[str, Any] = json.loads((site / "catalog.jsonld").read_text(encoding="utf-8"))
+    for dataset in catalog["dcat:dataset"]:
+        lacking = [name for name in _OF_A_DATASET if not dataset.get(name)]
+        if lacking:
+            yield f"catalog.jsonld: {dataset.get('@id', 'a dataset')} has no {', '.join(lacking)}"
+        named.append(("catalog.jsonld", dataset.get("dct:title", ""), dataset.get("@id", "")))
+    for file, title, link in named:
+        target = _file_of(link, site, site, address)
+        if target is None or not target.is_file():
+            yield f"{file}: {title} leads to {link or 'nothing'}, which is no file of the site"
+
+
+def _target(entry: ElementTree.Element) -> str:
+    link = entry.find(f"{_ATOM}link")
+    return "" if link is None else link.get("href", "")
+
+
+SUFFIX = ".withdrawn.json"
+LONGEST_REASON = 2_000  # characters of a reason
+_STATUS = "http://publications.europa.eu/resource/authority/dataset-status/WITHDRAWN"
+
+
+class Withdrawal(BaseModel):
+    """That a release is no longer offered, and why.
+
+    Attributes
+    ----------
+    when : datetime
+        When it was withdrawn.
+    why : str
+        In a sentence of the portal's.
+    title, name, number, created, signer, sha256, manifest_sha256, folder, page
+        What a site had of the release, as its survey found it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    when: AwareDatetime
+    why: str = Field(min_length=1, max_length=LONGEST_REASON)
+    title: str
+    name: str
+    number: int
+    created: str
+    signer: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    manifest_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    folder: str = Field(pattern=r"^datasets/[a-z0-9-]+$")
+    page: str = Field(pattern=r"^release-[0-9]+\.html$")
+
+    @property
+    def date(self) -> date:
+        """The day on which it was withdrawn, in UTC."""
+        return self.when.date()
+
+    @property
+    def place(self) -> str:
+        """Where its page is, from the site's folder."""
+        return f"{self.folder}/{self.page}"
+
+    def described(self, address: str, replacement: str) -> dict[str, Any]:
+        """Return it in DCAT, for a site at an address, with the place of what replaces it, if anything does."""
+        return {
+            "@id": f"{address}{self.place}",
+            "@type": "dcat:Dataset",
+            "dct:title": f"{self.title}, release {self.number} (withdrawn)",
+            "dct:description": f"Withdrawn on {self.date}: {self.why}",
+            "dct:modified": {"@type": "xsd:date", "@value": str(self.date)},
+            "adms:status": {
+                "@id": _STATUS,
+                "@type": "skos:Concept",
+                "skos:prefLabel": {"@language": "en", "@value": "withdrawn"},
+            },
+            **({"dct:isReplacedBy": {"@id": f"{address}{replacement}"}} if replacement else {}),
+        }
+
+
+def note_path(bundle: Path) -> Path:
+    """Return where the note about a bundle is, a tar or a folder."""
+    named = bundle if bundle.name.strip(".") else bundle.resolve()
+    return named.with_name(f"{named.name}{SUFFIX}")
+
+
+def find_withdrawals(folder: Path) -> list[Withdrawal]:
+    """Return the notes in a folder and in folders within it, the latest first; bundles in folders hold none.
+
+    Raises
+    ------
+    BundleFormatError
+        One is not as it was written.
+    """
+    found = []
+    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        if any(is_bundle(folder / each) for each in path.relative_to(folder).parents):
+            continue
+        try:
+            found.append(Withdrawal.model_validate_json(path.read_bytes()))
+        except (OSError, ValidationError) as error:
+            raise BundleFormatError(
+                f"{quote_path(path)} is no note of dp-bundle withdraw: write it again, or remove it"
+            ) from error
+    return sorted(found, key=lambda each: (each.when, each.place), reverse=True)
+
+
+def told_of(notes: Sequence[Withdrawal], offered: Sequence[dict[str, Any]]) -> list[Withdrawal]:
+    """Return the latest note for each page, but for those of releases that are offered, whose number others claimed."""
+    taken = {f"{facts['folder']}/{facts['page']}" for facts in offered}
+    told: dict[str, Withdrawal] = {}
+    for each in notes:
+        if each.place not in taken:
+            told.setdefault(each.place, each)
+    return [*told.values()]
+
+
+def replacements(withdrawn: Sequence[Withdrawal], newest: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return, by the place of a withdrawn release, that of the newest one of its dataset, if a newer one is offered."""
+    by_folder = {facts["folder"]: facts for facts in newest}
+    pairs = [(each, by_folder.get(each.folder)) for each in withdrawn]
+    return {
+        each.place: f"{facts['folder']}/{facts['page']}"
+        for each, facts in pairs
+        if facts is not None and facts["number"] > each.number
+    }

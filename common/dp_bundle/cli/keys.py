@@ -34,8 +34,11 @@ from dp_bundle.trust.judging import (
     sign_statement,
     today,
 )
-from dp_bundle.trust.keys import (
+from dp_bundle.trust.signing import PublicKey, minisign_public_key, public_key_of
+from dp_bundle.trust.store import (
     DEFAULT_KEY,
+    TrustStore,
+    accept_statement,
     derived_public_key,
     key_names,
     load_key,
@@ -45,8 +48,6 @@ from dp_bundle.trust.keys import (
     private_key_path,
     public_key_path,
 )
-from dp_bundle.trust.signing import PublicKey, minisign_public_key, public_key_of
-from dp_bundle.trust.store import TrustStore, accept_statement
 
 _LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
 DAY = click.DateTime(["%Y-%m-%d"])

@@ -31,8 +31,7 @@ from dp_bundle.cli.console import (
 from dp_bundle.cli.keys import keys, trust
 from dp_bundle.files.places import RemotePath
 from dp_bundle.portals.names import FORMS, PORTALS
-from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
-from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.store import DEFAULT_KEY, TrustStore, load_key, own_key_name
 
 _MANY_ROWS = 10**8  # that are drawn for nobody who did not say how many
 
@@ -149,7 +148,7 @@ def catalog(
         files = counted(summary.left_out, "file")
         note([f"{files} beside bundles left out: not the signature that the name promises"], quiet=quiet)
     if check:
-        from dp_bundle.catalog.checking import check_site
+        from dp_bundle.catalog.site import check_site
 
         step("checking the site", quiet=quiet)
         if faults := check_site(out, address):
@@ -173,10 +172,10 @@ def withdraw(file: Path, why: str, as_json: bool, quiet: bool) -> None:
       dp-bundle withdraw bundles/wine.bundle.tar --why "The column ash was in the wrong unit."
     """
     from dp_bundle.catalog.making import withdraw as write_note
-    from dp_bundle.catalog.withdrawals import LONGEST
+    from dp_bundle.catalog.site import LONGEST_REASON
 
-    if not 0 < len(why.strip()) <= LONGEST:
-        raise ParameterError("--why", f"a sentence that says why, of at most {LONGEST:,} characters")
+    if not 0 < len(why.strip()) <= LONGEST_REASON:
+        raise ParameterError("--why", f"a sentence that says why, of at most {LONGEST_REASON:,} characters")
     note_file = write_note(file, why.strip())
     text = f"wrote {quote_path(note_file)}: sites that dp-bundle catalog makes from now on no longer offer it"
     answer(text, {"note": str(note_file)}, as_json=as_json, quiet=quiet)

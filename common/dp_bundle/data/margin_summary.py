@@ -105,18 +105,17 @@ def summarize_margin(
 
     The parameters are those of `cell_shares`, and the declared bounds of the column, which end its intervals.
     """
-    found = []
+    found, (shares, *ends) = [], cell_shares(margin, n_rows, variance)
     if margin.counts_numbers and len(margin.edges) and not margin.labels:
-        values = _whole_values(margin)
+        values, filled = _whole_values(margin), shares[: margin.n_filled]
         if values is None or len(values) > 2:
-            found += [_quantile(margin, n_rows, variance, name, share) for name, share in QUANTILES.items()]
+            found += [_quantile(margin, filled, n_rows, variance, quantile) for quantile in QUANTILES.items()]
         if values is not None:
-            found.append(_mean(margin, values, n_rows, variance))
+            found.append(_mean(margin, values, filled, n_rows, variance))
         least, most = bounds or (-math.inf, math.inf)
         found = [Estimate(each.name, each.value, max(each.low, least), min(each.high, most)) for each in found]
     if margin.has_gaps:
-        shares, low, high = cell_shares(margin, n_rows, variance)
-        found.append(Estimate("(no value)", float(shares[-1]), float(low[-1]), float(high[-1])))
+        found.append(Estimate("(no value)", *(float(each[-1]) for each in (shares, *ends))))
     return found
 
 
@@ -181,28 +180,28 @@ def rows_of_one_value(margin: Margin, n_rows: int, variance: float) -> float | N
     inner = slice(1, margin.n_filled - 1)
     widths, counts = np.diff(margin.edges), margin.counts[inner].astype(float)
     rows = n_rows * margin.shares(n_rows, math.sqrt(variance))[inner]
-    if len(counts) < _FEWEST or _whole_values(margin) is not None or not rows.any():
+    if margin.labels or len(counts) < _FEWEST or _whole_values(margin) is not None or not rows.any():
         return None
     first, own, last = widths[:-2], widths[1:-1], widths[2:]
-    before = own / first * (own + last) / (first + 2.0 * own + last)  # of a count that lies between its neighbours'
-    after = own / last * (own + first) / (first + 2.0 * own + last)
+    with np.errstate(all="ignore"):  # widths of a stranger's cells
+        before = own / first * (own + last) / (first + 2.0 * own + last)  # of a count that lies between its neighbours'
+        after = own / last * (own + first) / (first + 2.0 * own + last)
+        away = (counts[1:-1] - before * counts[:-2] - after * counts[2:]) ** 2
+        sampled = rows[1:-1] + before**2 * rows[:-2] + after**2 * rows[2:]
+        explained = sampled + variance * (1.0 + before**2 + after**2)
+        scaled = away / explained
+        error = math.sqrt(2.0 * 1.95 * float(explained @ explained))
+        found = float((np.sum(away - explained) + error) / np.sum(sampled))
 
-    away = (counts[1:-1] - before * counts[:-2] - after * counts[2:]) ** 2
-    sampled = rows[1:-1] + before**2 * rows[:-2] + after**2 * rows[2:]
-    explained = np.maximum(sampled + variance * (1.0 + before**2 + after**2), np.finfo(np.float64).tiny)
-    scaled = away / explained
-    stands_out = bool((scaled > _ALONE**2 * max(1.0, float(np.median(scaled)) / _MEDIAN)).any())
-
-    error = math.sqrt(2.0 * 1.95 * float(explained @ explained))
-    found = (float(np.sum(away - explained)) + error) / max(float(sampled.sum()), np.finfo(np.float64).tiny)
     typical = float(rows @ rows) / float(rows.sum())
-    return None if stands_out or found > _MUCH * typical else max(found, _LITTLE * typical)
+    is_even = bool((scaled <= _ALONE**2 * max(1.0, float(np.median(scaled)) / _MEDIAN)).all())
+    return max(found, _LITTLE * typical) if is_even and found <= _MUCH * typical else None
 
 
-def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:
-    """Return a quantile of the rows with a value."""
-    counts, m, edges, sigma = margin.counts[: margin.n_filled], margin.n_filled, margin.edges, math.sqrt(variance)
-    shares = margin.shares(n_rows, sigma)[:m]
+def _quantile(margin: Margin, shares: Floats, n_rows: int, variance: float, quantile: tuple[str, float]) -> Estimate:
+    """Return a quantile of the rows with a value, by its name and its share, and the shares of their cells."""
+    m, (name, share), edges, sigma = len(shares), quantile, margin.edges, math.sqrt(variance)
+    counts = margin.counts[:m]
     n_filled = max(1.0, float(shares.sum() * n_rows)) if margin.has_gaps else n_rows
     filled_shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
 
@@ -251,13 +250,12 @@ def _whole_values(margin: Margin) -> Floats | None:
     return np.append(edges - 0.5, edges[-1] + 0.5) if single else None
 
 
-def _mean(margin: Margin, values: Floats, n_rows: int, variance: float) -> Estimate:
+def _mean(margin: Margin, values: Floats, shares: Floats, n_rows: int, variance: float) -> Estimate:
     """Return the mean of whole numbers that are counted one by one, over the rows with a value.
 
     The mean moves with each noise by how far its cell is from it, that of gaps by nothing, less the average of these,
     as the shares are the nearest that add up to 1.
     """
-    shares = margin.shares(n_rows, math.sqrt(variance))[: len(values)]
     filled = max(float(shares.sum()), 1.0 / n_rows)
     shares = shares / filled
     mean = float(shares @ values)

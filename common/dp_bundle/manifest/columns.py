@@ -38,8 +38,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import require_one_line
-from dp_bundle.privacy.discrete_curve import DiscreteLoss
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
+from dp_bundle.privacy.discrete_mu import DiscreteLoss, discrete_gaussian_mu
 from dp_bundle.privacy.noise import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
-from dp_bundle.base.quoting import escape, quote_name
+from dp_bundle.base.quoting import counted, escape, quote_name
 from dp_bundle.manifest.columns import (
     FORMAT_VERSION,
     Column,
@@ -112,6 +112,11 @@ class Release(Model):
     guarantee: Guarantee
     cumulative: Cumulative
     software: Name
+
+    def __repr__(self) -> str:
+        """Return which it is in one line."""
+        columns = counted(len(self.columns), "column")
+        return f"<Release {self.lineage.number} of {self.dataset.name!r}: {self.kind}, {columns}>"
 
     @model_validator(mode="after")
     def _check(self) -> Release:

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dp_bundle.base.quoting import escape, percent_at_most
+from dp_bundle.base.quoting import escape, percent_at_most, printable
 
 if TYPE_CHECKING:  # slow to import, and few pages have a figure
     from bokeh.models import HoverTool, LayoutDOM
@@ -248,18 +248,16 @@ def embed(figures: Sequence[Figure]) -> dict[str, Any]:
 
 def _renumber(part: Any, names: dict[str, str]) -> None:
     """Name every model by its place in the document; objects with an id are models, and nothing else is."""
-    if isinstance(part, dict):
-        if isinstance(known := part.get("id"), str):
-            part["id"] = names.setdefault(known, f"m{len(names)}")
-        for value in part.values():
-            _renumber(value, names)
-    elif isinstance(part, list):
-        for value in part:
+    if isinstance(part, dict) and isinstance(known := part.get("id"), str):
+        part["id"] = names.setdefault(known, f"m{len(names)}")
+    for value in part.values() if isinstance(part, dict) else part:
+        if isinstance(value, dict | list):
             _renumber(value, names)
 
 
 _MATHEMATICS = ("$$", "\\[", "\\(")  # what Bokeh would take for TeX, and load a library for
 MINUS = "\N{MINUS SIGN}"
+_NOT_ZERO = frozenset("123456789")
 
 
 @dataclass(frozen=True)
@@ -343,14 +341,14 @@ def _cell(value: Any, column: TableColumn) -> TableCell:
 def number(value: float, form: str) -> str:
     """Return a number as it is printed: with a true minus sign, and small ones with one digit rather than as zero."""
     text = format(value, form)
-    if value and not any(digit in text for digit in "123456789"):
+    if value and not _NOT_ZERO.intersection(text):
         text = format(value, ("+" if form.startswith("+") else "") + ".1g")
     return text.replace("-", MINUS) if "e" not in text else text
 
 
 def figure_text(name: str, longest: int = 40) -> str:
     """Return a name for an axis, a label or a hover: cut, and with nothing in it that Bokeh would read as TeX."""
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+    shown = printable(name)
     for mark in _MATHEMATICS:
         shown = shown.replace(mark, "\u200b".join(mark))
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.kernels import before_compiling
+from dp_bundle.base.machine import before_compiling
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
     ALWAYS,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ from dp_learn.matrices.linalg import (
 
 ALL = slice(None)
 AT_ONCE = 256  # rows
+RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
 
 
 @dataclass(frozen=True)
@@ -350,6 +351,9 @@ class NoisyCovariance(KnownErrors):
     noise_variance: FloatArray
     noise_fourth_cumulant: FloatArray
     noise_shared: FloatArray | None = None
+    kurtosis: ClassVar[None] = None  # which rows themselves tell, and so they do skewness
+    skewness: ClassVar[None] = None
+    estimated: ClassVar[bool] = False
 
     @property
     def n_features(self) -> int:
@@ -382,13 +386,20 @@ class NoisyCovariance(KnownErrors):
         return NoisyCovariance(self.n_rows, sandwich(forms, self.covariance), *noise, shared)
 
     @property
-    def known_noise(self) -> NoisyCovariance:
+    def noise(self) -> NoisyCovariance:
         """The law of the noise, which rows always state."""
         return self
+
+    known_noise = noise
 
     def of_share(self, share: float) -> NoisyCovariance:
         """Return the same noise on every row, of a share of the rows."""
         return replace(self, n_rows=max(2, round(share * self.n_rows)))
+
+    def draw(self, rng: np.random.Generator, _: FloatArray, root: FloatArray) -> FloatArray:
+        """Return what the noise adds to the covariance R R' of the rows, less what it adds on average, drawn."""
+        fourth = np.sqrt(np.maximum(self.noise_fourth_cumulant, 0.0) / self.n_rows)
+        return gaussian_noise(self, rng, root) + np.diag(fourth * rng.standard_normal(len(root)))
 
     def terms(self, c: Any, b: Any) -> ErrorTerms:
         """Return the errors that the noise makes of the forms, and the noise with rows."""
@@ -409,87 +420,187 @@ class NoisyCovariance(KnownErrors):
         return KnownErrors.variances_of_variances(replace(self, noise_shared=None))
 
 
-class NoiseLaw(KnownErrors):
-    """The law of the noise on noisy sums of second moments."""
-
-    @abstractmethod
-    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
-        """Return the noise on some of the columns."""
-
-    @abstractmethod
-    def of_forms(self, forms: FloatArray) -> NoiseLaw:
-        """Return the noise on forms of the columns of which no two have one in common."""
-
-    @abstractmethod
-    def of_share(self, share: float) -> NoiseLaw:
-        """Return the law of as much noise on the sums over a share of the rows."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
-        """Return noise drawn from the law, shape (n_features, n_features), for rows of this covariance."""
-
-
-@dataclass(frozen=True)
-class NoiseAndRest(NoiseLaw):
-    """The law of the noise on second moments, and of a rest of each column that was subtracted as noise on rows is.
+@dataclass(frozen=True, eq=False)
+class IndependentEntries:
+    """A symmetric Z with independent entries, given that v' Z v is zero.
 
     Attributes
     ----------
-    noise : NoiseLaw
-        That of the second moments.
-    rest : NoisyCovariance
-        The rest, as noise on as many rows.
+    variances : ndarray of shape (d, d)
+        W, the variance of each entry off the diagonal; twice that and a cumulant on it.
+    weights : ndarray of shape (rank,)
+        omega, the eigenvalues of W, as many as matter.
+    factors : ndarray of shape (d, rank)
+        g, their eigenvectors.
+    cumulants : ndarray of shape (d,)
+        Zeros for normal entries.
+    constant : ndarray of shape (d,)
+        v, the direction whose own entry has no noise; zeros where there is none.
+    inexact : float
+        Where v' Z v does have noise, how much of the rows' covariance it subtracts; else 0.
     """
 
-    noise: NoiseLaw
-    rest: NoisyCovariance
+    variances: FloatArray
+    weights: FloatArray
+    factors: FloatArray
+    cumulants: FloatArray
+    constant: FloatArray
+    inexact: float = 0.0
+
+    def keep(self, kept: npt.NDArray[np.bool_]) -> IndependentEntries:
+        """Return the entries of some rows and columns."""
+        variances = self.variances[np.ix_(kept, kept)]
+        factors, cumulants, constant = (each[kept] for each in (self.factors, self.cumulants, self.constant))
+        return replace(self, variances=variances, factors=factors, cumulants=cumulants, constant=constant)
+
+    def times(self, factor: float) -> IndependentEntries:
+        """Return variances times a factor."""
+        variances, weights, cumulants = (factor * each for each in (self.variances, self.weights, self.cumulants))
+        return replace(self, variances=variances, weights=weights, cumulants=cumulants)
+
+    def terms(self, beta: FloatArray, c: Any) -> ErrorTerms:
+        """Return the errors of the forms beta Z beta', of rows whose own forms have the covariance C."""
+        of_weights = [Weighted(beta, g) for g in self.factors.T]
+        pairs = tuple((weight, n, n) for weight, n in zip(self.weights.tolist(), of_weights, strict=True))
+        fourth = ((beta, self.cumulants),) if self.cumulants.any() else ()
+        place, crossed, own = self._known
+        if not own > 0.0:
+            return ErrorTerms(pairs, fourth)
+        known = beta[:, place] @ crossed @ beta[:, place].T / math.sqrt(own)
+        off = ((1.0, known - math.sqrt(own) * self.inexact * dense(c)),) if self.inexact else ()
+        return ErrorTerms(pairs, fourth, ((-1.0, known), *off))
+
+    def draw(self, rng: np.random.Generator, basis: FloatArray, covariance: FloatArray) -> FloatArray:
+        """Return a draw of A Z A', for rows of this covariance."""
+        noise = draw_symmetric(rng, len(self.constant))
+        diagonal = noise.diagonal() * np.sqrt(self.variances.diagonal() + self.cumulants / 2.0)
+        noise *= np.sqrt(self.variances)
+        np.fill_diagonal(noise, diagonal)
+        drawn_constant = float(self.constant @ noise @ self.constant)
+        place, crossed, own = self._known
+        if own > 0.0 and not self.inexact:
+            noise[np.ix_(place, place)] -= crossed * (drawn_constant / own)
+        return sandwich(basis, noise) - drawn_constant * self.inexact * covariance
+
+    @cached_property
+    def _known(self) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+        """Where v is not zero, the covariances of Z with v' Z v there, and the variance that it would have."""
+        place = np.flatnonzero(self.constant)
+        v = self.constant[place]
+        crossed = 2.0 * self.variances[np.ix_(place, place)] * np.outer(v, v) + np.diag(self.cumulants[place] * v * v)
+        return place, crossed, float(v @ crossed @ v)
+
+
+@dataclass(frozen=True)
+class NoiseLaw(KnownErrors):
+    """The law of the noise A Z A' on a covariance from noisy sums, and of what else was subtracted from it.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n_features, d)
+        A, the directions in which entries of the noise are independent, in data units.
+    entries : IndependentEntries
+        Z, over the number of rows.
+    rest : NoisyCovariance or None
+        What was subtracted of each column besides, as noise on as many rows is: of normal scores, or of gaps.
+    in_two_rounds : bool
+        Whether the sums are those of two rounds.
+    """
+
+    basis: FloatArray
+    entries: IndependentEntries
+    rest: NoisyCovariance | None = None
+    in_two_rounds: bool = False
+
+    @classmethod
+    def of_two_rounds(cls, basis: FloatArray, variances: FloatArray, constant: FloatArray) -> NoiseLaw:
+        """Return the law of two rounds, with W taken apart."""
+        weights, factors = eigendecomposition(variances)
+        kept = np.abs(weights) > RANK_TOLERANCE * np.abs(weights).max()
+        of_weights = weights[kept], np.ascontiguousarray(factors[:, kept])
+        entries = IndependentEntries(variances, *of_weights, np.zeros(len(constant)), constant)
+        return cls(basis, entries, in_two_rounds=True)
 
     @property
     def n_features(self) -> int:
         """The number of columns."""
-        return self.rest.n_features
+        return len(self.basis)
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
+        """Return the law of some of the columns."""
+        basis, rest = self.basis[kept], None if self.rest is None else self.rest.keep(kept)
+        used = basis.any(axis=0) | (self.entries.constant != 0.0)
+        return replace(self, basis=basis[:, used], entries=self.entries.keep(used), rest=rest)
+
+    def of_forms(self, forms: FloatArray) -> NoiseLaw:
+        """Return the law on forms of the columns of which no two have one in common."""
+        rest = None if self.rest is None else self.rest.of_forms(forms)
+        return replace(self, basis=forms @ self.basis, rest=rest)
+
+    def of_share(self, share: float) -> NoiseLaw:
+        """Return the law of as much noise on the sums over a share of the rows."""
+        rest = None if self.rest is None else self.rest.of_share(share)
+        return replace(self, entries=self.entries.times(share**-2.0), rest=rest)
 
     def terms(self, c: Any, b: Any) -> ErrorTerms:
-        """Return the errors of both."""
-        return self.noise.terms(c, b) + self.rest.terms(c, b)
+        """Return the errors of the forms B S^ B'."""
+        terms = self.entries.terms(dense(b @ self.basis), c)
+        return terms if self.rest is None else terms + self.rest.terms(c, b)
 
     def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
-        """Return the variances of entries divided by both deviations."""
-        return self.noise.entry_variances(deviations, correlation) + self.rest.entry_variances(deviations, correlation)
+        """Return the variances of entries divided by both deviations; few depend on the correlations."""
+        alone = replace(self, rest=None)
+        if self.entries.inexact:
+            variances = KnownErrors.entry_variances(alone, deviations, correlation)
+        else:
+            squares = deviations * deviations
+            variances = self._entry_variances / np.outer(squares, squares)
+        return variances if self.rest is None else variances + self.rest.entry_variances(deviations, correlation)
+
+    @cached_property
+    def _entry_variances(self) -> FloatArray:
+        """The variances of the entries without the rest, in data units to the fourth."""
+        return KnownErrors.entry_variances(replace(self, rest=None), np.ones(self.n_features), None)
 
     def variances_of_variances(self) -> FloatArray:
         """Return the variances of the variances of columns of noise alone."""
-        return self.noise.variances_of_variances() + self.rest.variances_of_variances()
+        own = KnownErrors.variances_of_variances(replace(self, rest=None))
+        return own if self.rest is None else own + self.rest.variances_of_variances()
 
-    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseAndRest:
-        """Return the law of some of the columns."""
-        return replace(self, noise=self.noise.keep(kept), rest=self.rest.keep(kept))
+    def of_raw_moments(self, mean: FloatArray, constant: float) -> FloatArray:
+        """Return the error variances that the noise makes of mean products of columns, and last of their means.
 
-    def of_forms(self, forms: FloatArray) -> NoiseAndRest:
-        """Return the law on forms of the columns of which no two have one in common."""
-        return replace(self, noise=self.noise.of_forms(forms), rest=self.rest.of_forms(forms))
+        With m the mean and v the constant's direction over the constant, these are those of B Z B' with the rows A + m
+        v' and v'. For v' Z v is known, or counts the rows by which both are divided.
 
-    def of_share(self, share: float) -> NoiseAndRest:
-        """Return the law of a share of the rows."""
-        return replace(self, noise=self.noise.of_share(share), rest=self.rest.of_share(share))
+        Parameters
+        ----------
+        mean : ndarray of shape (n_features,)
+            In data units.
+        constant : float
+            Of a sum in one round; 1 for two rounds, whose basis is in units of the constant.
 
-    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
-        """Return noise drawn from the law: of the release, and of the rest as of independent rows."""
-        of_rest = gaussian_noise(self.rest, self.rest.n_rows, rng, root_of(covariance))
-        return self.noise.draw(rng, covariance) + of_rest
+        Returns
+        -------
+        ndarray of shape (n_features + 1, n_features + 1)
+        """
+        v = self.entries.constant / constant
+        beta = np.vstack([self.basis + np.outer(mean, v), v])
+        return self.entries.terms(beta, np.zeros((len(beta), len(beta)))).errors(slice(None)).products
+
+    def draw(self, rng: np.random.Generator, covariance: FloatArray, root: FloatArray) -> FloatArray:
+        """Return noise drawn from the law, for rows of this covariance R R': the rest as of independent rows."""
+        rest = 0.0 if self.rest is None else gaussian_noise(self.rest, rng, root)
+        return self.entries.draw(rng, self.basis, covariance) + rest
 
 
-class NoiseAndGaps(NoiseAndRest):
-    """The same where the rest is what gaps that are left out add."""
-
-
-def gaussian_noise(source: NoisyCovariance, n_rows: int, rng: np.random.Generator, root: FloatArray) -> FloatArray:
-    """Return what Gaussian noise on so many rows adds to their covariance R R', less what it adds on average."""
+def gaussian_noise(source: NoisyCovariance, rng: np.random.Generator, root: FloatArray) -> FloatArray:
+    """Return what Gaussian noise on rows adds to their covariance R R', less what it adds on average."""
     noise = np.diag(source.noise_variance)
     own = np.sqrt(noise) if source.noise_shared is None else root_of(noise + source.noise_shared)
     crossed = root @ rng.standard_normal(root.shape) @ own.T
     drawn: FloatArray = crossed + crossed.T + sandwich(own, draw_symmetric(rng, len(root)))
-    return drawn / math.sqrt(n_rows - 1)
+    return drawn / math.sqrt(source.n_rows - 1)
 
 
 def root_of(covariance: FloatArray) -> FloatArray:
@@ -624,7 +735,7 @@ class PooledCovariance(Brief):
 
         Releases of the same rows have one, the mean of what they tell.
         """
-        told = [None if isinstance(source, NoisyCovariance) else source.kurtosis for source in self.sources]
+        told = [source.kurtosis for source in self.sources]
         if self.same_rows:
             known = [each for each in told if each is not None]
             return sum(known) / len(known) if known else 1.0
@@ -633,7 +744,7 @@ class PooledCovariance(Brief):
     @property
     def skewness(self) -> FloatArray:
         """The least skewness of the columns, the mean over the sources that tell it; zeros where none does."""
-        told = [None if isinstance(source, NoisyCovariance) else source.skewness for source in self.sources]
+        told = [source.skewness for source in self.sources]
         known = [each for each in told if each is not None] or [np.zeros(len(self.columns))]
         return np.asarray(np.mean(known, axis=0))
 
@@ -645,12 +756,12 @@ class PooledCovariance(Brief):
     @property
     def has_errors(self) -> bool:
         """True if the errors of all sources are stated or estimated, rather than unknown."""
-        return all(isinstance(source, NoisyCovariance) or source.noise is not None for source in self.sources)
+        return all(source.noise is not None for source in self.sources)
 
     @property
     def has_error_law(self) -> bool:
         """True if the errors of all sources follow from stated noise, not only from estimates: intervals need that."""
-        return self.has_errors and all(isinstance(each, NoisyCovariance) or not each.estimated for each in self.sources)
+        return self.has_errors and not any(source.estimated for source in self.sources)
 
     @property
     def deviations(self) -> FloatArray:

@@ -37,11 +37,11 @@ from dp_bundle.base.errors import EstimationError, SchemaError
 from dp_bundle.base.quoting import and_more, listed, quote_name
 from dp_learn.covariance.estimate import (
     FormErrors,
+    NoiseLaw,
     NoisyCovariance,
     PooledCovariance,
     ReleasedCovariance,
     combine_sources,
-    gaussian_noise,
     keep_columns,
     root_of,
 )
@@ -94,18 +94,9 @@ class ErrorLaw:
         root, sources = self._root, self.pooled.sources
         shared = sandwich(root, draw_symmetric(rng, len(root))) if self.pooled.same_rows else None
         drawn = []
-        for source in sources:
+        for source, law in zip(sources, self._noise, strict=True):
             own = sandwich(root, draw_symmetric(rng, len(root))) if shared is None else shared
-            error = math.sqrt(self._sampling(source)) * own
-            if isinstance(source, NoisyCovariance):
-                # what the noise on so many rows adds to their covariance, less what it adds on average
-                n_rows = self.n_rows(source)
-                drawn_noise = gaussian_noise(source, n_rows, rng, root)
-                fourth = np.sqrt(np.maximum(source.noise_fourth_cumulant, 0.0) / n_rows)
-                error += drawn_noise + np.diag(fourth * rng.standard_normal(len(root)))
-            else:
-                error += source.known_noise.of_share(self.share).draw(rng, self.covariance)
-            drawn.append(error)
+            drawn.append(math.sqrt(self._sampling(source)) * own + law.draw(rng, self.covariance, root))
         return drawn
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
@@ -125,9 +116,12 @@ class ErrorLaw:
     def _root(self) -> FloatArray:
         return root_of(self.covariance)
 
+    @cached_property
+    def _noise(self) -> list[NoisyCovariance | NoiseLaw]:
+        return [source.known_noise.of_share(self.share) for source in self.pooled.sources]
+
     def _sampling(self, source: NoisyCovariance | ReleasedCovariance) -> float:
-        own = 1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0
-        kurtosis = self.pooled.kurtosis if self.pooled.same_rows else own
+        kurtosis = self.pooled.kurtosis if self.pooled.same_rows else source.kurtosis or 1.0
         return kurtosis / (self.n_rows(source) - 1)
 
 

@@ -30,7 +30,7 @@ from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficient
 from dp_bundle.data.margin_summary import cell_ends, find_body
 from dp_bundle.data.margins import middle_scores
 from dp_bundle.manifest.columns import Column
-from dp_learn.covariance.estimate import NoiseAndRest, NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
 from dp_learn.matrices.linalg import FloatArray
 
 _LEAST_PART = 1e-9  # of a typical variance
@@ -78,7 +78,7 @@ def behind_scores(
     np.fill_diagonal(latent, np.where(is_shown, variances * shown, variances))
     rest = np.where(is_shown, variances * (1.0 - shown), 0.0)
     noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
-    return replace(released, debiased=latent, noise=NoiseAndRest(released.known_noise, noise))
+    return replace(released, debiased=latent, noise=replace(released.known_noise, rest=noise))
 
 
 def kept_steps(bundle: Bundle, as_scores: Collection[str] | None) -> dict[str, Steps]:

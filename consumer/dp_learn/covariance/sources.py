@@ -31,8 +31,6 @@ from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterE
 from dp_bundle.base.quoting import and_more, listed, quote_name, quote_path
 from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import (
-    NoiseAndGaps,
-    NoiseAndRest,
     NoisyCovariance,
     ReleasedCovariance,
     debias_covariance,
@@ -41,7 +39,7 @@ from dp_learn.covariance.estimate import (
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
 from dp_learn.covariance.standard_errors import least_skewness, limits_of
-from dp_learn.covariance.two_rounds import OneRound, RoundMatrices, TwoRounds, combine_rounds, debias_one_round
+from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds, debias_one_round
 from dp_learn.matrices.checks import align_numbers
 from dp_learn.matrices.linalg import FloatArray, sandwich
 
@@ -240,13 +238,12 @@ def _change_released(
 ) -> tuple[FloatArray, ReleasedCovariance]:
     """Return a released mean and covariance without some gaps."""
     forms, shift, rest = leave_out_gaps(mean, released.debiased, gaps)
-    noise, debiased, nothing = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(forms))
-    on_rows = nothing
-    if isinstance(noise, NoiseAndRest):  # with normal scores, where gaps' indicators have no rest
-        on_rows, noise = forms**2 @ noise.rest.noise_variance, noise.noise
-    if isinstance(noise, OneRound | TwoRounds):
-        as_rows = NoisyCovariance(released.n_rows, debiased, on_rows, nothing, rest)
-        noise = NoiseAndGaps(noise.of_forms(forms), as_rows)
+    noise, debiased, on_rows = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(forms))
+    if noise is not None:
+        if noise.rest is not None:  # of normal scores, where gaps' indicators have none
+            on_rows = forms**2 @ noise.rest.noise_variance
+        as_rows = NoisyCovariance(released.n_rows, debiased, on_rows, np.zeros(len(forms)), rest)
+        noise = replace(noise.of_forms(forms), rest=as_rows)
     return forms @ (mean - shift), replace(released, debiased=debiased, noise=noise)
 
 

@@ -45,14 +45,10 @@ scaled mean m beside the constant c.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError
@@ -60,172 +56,11 @@ from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import NoisyMatrix, SecondMoments
 from dp_bundle.privacy.noise import normal_tail, scaled_tail
-from dp_learn.covariance.estimate import ErrorTerms, NoiseLaw, ReleasedCovariance, Weighted
-from dp_learn.matrices.linalg import FloatArray, dense, draw_symmetric, eigendecomposition, sandwich, scale_columns
+from dp_learn.covariance.estimate import IndependentEntries, NoiseLaw, ReleasedCovariance
+from dp_learn.matrices.linalg import FloatArray
 
-RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
 PRIOR_MEAN = 1.0  # of kappa
 _FAR = -1e3  # standard deviations, below which the mean of a normal number's tail is as that of an exponential one
-
-
-@dataclass(frozen=True, eq=False)
-class IndependentEntries:
-    """A symmetric Z with independent entries, given that v' Z v is zero.
-
-    Attributes
-    ----------
-    variances : ndarray of shape (d, d)
-        W, the variance of each entry off the diagonal; twice that and a cumulant on it.
-    weights : ndarray of shape (rank,)
-        omega, the eigenvalues of W, as many as matter.
-    factors : ndarray of shape (d, rank)
-        g, their eigenvectors.
-    cumulants : ndarray of shape (d,)
-        Zeros for normal entries.
-    constant : ndarray of shape (d,)
-        v, the direction whose own entry has no noise; zeros where there is none.
-    inexact : float
-        Where v' Z v does have noise, how much of the rows' covariance it subtracts; else 0.
-    """
-
-    variances: FloatArray
-    weights: FloatArray
-    factors: FloatArray
-    cumulants: FloatArray
-    constant: FloatArray
-    inexact: float = 0.0
-
-    def times(self, factor: float) -> IndependentEntries:
-        """Return variances times a factor."""
-        variances, weights, cumulants = (factor * each for each in (self.variances, self.weights, self.cumulants))
-        return replace(self, variances=variances, weights=weights, cumulants=cumulants)
-
-    def terms(self, beta: FloatArray, c: Any) -> ErrorTerms:
-        """Return the errors of the forms beta Z beta', of rows whose own forms have the covariance C."""
-        of_weights = [Weighted(beta, g) for g in self.factors.T]
-        pairs = tuple((weight, n, n) for weight, n in zip(self.weights.tolist(), of_weights, strict=True))
-        fourth = ((beta, self.cumulants),) if self.cumulants.any() else ()
-        place, crossed, own = self._known
-        if not own > 0.0:
-            return ErrorTerms(pairs, fourth)
-        known = beta[:, place] @ crossed @ beta[:, place].T / math.sqrt(own)
-        off = ((1.0, known - math.sqrt(own) * self.inexact * dense(c)),) if self.inexact else ()
-        return ErrorTerms(pairs, fourth, ((-1.0, known), *off))
-
-    def draw(self, rng: np.random.Generator, basis: FloatArray, covariance: FloatArray) -> FloatArray:
-        """Return a draw of A Z A', for rows of this covariance."""
-        noise = draw_symmetric(rng, len(self.constant))
-        diagonal = noise.diagonal() * np.sqrt(self.variances.diagonal() + self.cumulants / 2.0)
-        noise *= np.sqrt(self.variances)
-        np.fill_diagonal(noise, diagonal)
-        drawn_constant = float(self.constant @ noise @ self.constant)
-        place, crossed, own = self._known
-        if own > 0.0 and not self.inexact:
-            noise[np.ix_(place, place)] -= crossed * (drawn_constant / own)
-        return sandwich(basis, noise) - drawn_constant * self.inexact * covariance
-
-    @cached_property
-    def _known(self) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
-        """Where v is not zero, the covariances of Z with v' Z v there, and the variance that it would have."""
-        place = np.flatnonzero(self.constant)
-        v = self.constant[place]
-        crossed = 2.0 * self.variances[np.ix_(place, place)] * np.outer(v, v) + np.diag(self.cumulants[place] * v * v)
-        return place, crossed, float(v @ crossed @ v)
-
-
-class NoisySums(NoiseLaw):
-    """The law of the noise A Z A' on a covariance from noisy sums."""
-
-    entries: IndependentEntries
-
-    @abstractmethod
-    def loadings(self, b: Any) -> FloatArray:
-        """Return B A, shape (q, d)."""
-
-    def terms(self, c: Any, b: Any) -> ErrorTerms:
-        """Return the errors of the forms B S^ B'."""
-        return self.entries.terms(self.loadings(b), c)
-
-    def of_raw_moments(self, mean: FloatArray, constant: float) -> FloatArray:
-        """Return the error variances that the noise makes of mean products of columns, and last of their means.
-
-        With m the mean and v the constant's direction over the constant, these are those of B Z B' with the rows A + m
-        v' and v'. For v' Z v is known, or counts the rows by which both are divided.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (n_features,)
-            In data units.
-        constant : float
-            Of a sum in one round; 1 for two rounds, whose basis is in units of the constant.
-
-        Returns
-        -------
-        ndarray of shape (n_features + 1, n_features + 1)
-        """
-        v = self.entries.constant / constant
-        beta = np.vstack([self.loadings(np.eye(self.n_features)) + np.outer(mean, v), v])
-        return self.entries.terms(beta, np.zeros((len(beta), len(beta)))).errors(slice(None)).products
-
-    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
-        """Return noise drawn from the law."""
-        return self.entries.draw(rng, self.loadings(np.eye(self.n_features)), covariance)
-
-
-@dataclass(frozen=True)
-class TwoRounds(NoisySums):
-    """The law of the noise on a covariance that was combined from two rounds.
-
-    Attributes
-    ----------
-    basis : ndarray of shape (n_features, d)
-        A, the directions in which entries of the noise are independent, in data units.
-    entries : IndependentEntries
-        Of the noise on the covariance.
-    """
-
-    basis: FloatArray
-    entries: IndependentEntries
-
-    @classmethod
-    def from_variances(cls, basis: FloatArray, variances: FloatArray, constant: FloatArray) -> TwoRounds:
-        """Return the law, with W taken apart."""
-        weights, factors = eigendecomposition(variances)
-        kept = np.abs(weights) > RANK_TOLERANCE * np.abs(weights).max()
-        of_weights = weights[kept], np.ascontiguousarray(factors[:, kept])
-        return cls(basis, IndependentEntries(variances, *of_weights, np.zeros(len(constant)), constant))
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return len(self.basis)
-
-    def keep(self, kept: npt.NDArray[np.int64]) -> TwoRounds:
-        """Return the noise on some of the columns."""
-        return TwoRounds(self.basis[kept], self.entries)
-
-    def of_forms(self, forms: FloatArray) -> TwoRounds:
-        """Return the noise on forms of the columns."""
-        return TwoRounds(forms @ self.basis, self.entries)
-
-    def of_share(self, share: float) -> TwoRounds:
-        """Return the law of as much noise on the sums over a share of the rows."""
-        return TwoRounds(self.basis, self.entries.times(share**-2.0))
-
-    def loadings(self, b: Any) -> FloatArray:
-        """Return B A."""
-        return dense(b @ self.basis)
-
-    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:  # noqa: ARG002
-        """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
-        squares = deviations * deviations
-        variances: FloatArray = self._entry_variances / np.outer(squares, squares)
-        return variances
-
-    @cached_property
-    def _entry_variances(self) -> FloatArray:
-        """The variances of the entries, in data units to the fourth."""
-        return super().entry_variances(np.ones(self.n_features), None)
 
 
 @dataclass(frozen=True)
@@ -279,7 +114,7 @@ def combine_rounds(
         basis = scales[0][:, None] * noise[0]
     if not all(np.isfinite(each).all() for each in (location, debiased, basis, noise[1])):
         raise EstimationError("the release holds numbers too far apart to compute with: ask for one in other units")
-    law = TwoRounds.from_variances(basis, noise[1], noise[2])
+    law = NoiseLaw.of_two_rounds(basis, noise[1], noise[2])
     kurtosis = kurtosis_factor(moments, matrices.final, n_rows)
     return location, ReleasedCovariance(n_rows, debiased, law, kurtosis=kurtosis)
 
@@ -437,7 +272,7 @@ def debias_one_round(
     noise = None
     if t is not None and u is not None:
         scaled_mean = (mean - centers) / half_widths
-        noise = OneRound(round(rows), half_widths, scaled_mean, moments.constant, u, t, exact_count=counted)
+        noise = noise_of_one_round(round(rows), half_widths, scaled_mean, moments.constant, (u, t), exact_count=counted)
     debiased = covariance * (rows / (rows - 1))
     return mean, ReleasedCovariance(round(rows), debiased, noise, estimated=estimated)
 
@@ -446,11 +281,18 @@ def _square(error: float | None) -> float | None:
     return None if error is None else error * error
 
 
-@dataclass(frozen=True)
-class OneRound(NoisySums):
-    """The law of the noise on a covariance that was released in one round.
+def noise_of_one_round(
+    n_rows: int,
+    half_widths: FloatArray,
+    scaled_mean: FloatArray,
+    constant: float,
+    variances: tuple[float, float],
+    *,
+    exact_count: bool = True,
+) -> NoiseLaw:
+    """Return the law of the noise on a covariance that was released in one round.
 
-    Attributes
+    Parameters
     ----------
     n_rows : int
         How many rows, as stated or as read from the release.
@@ -460,54 +302,17 @@ class OneRound(NoisySums):
         The mean of z.
     constant : float
         c; 0 if the sum was released without a constant coordinate.
-    diagonal_variance, off_diagonal_variance : float
-        The variances u and t of the noise on the sum, uncorrelated between entries.
+    variances : tuple of float
+        u and t, of the noise on diagonal and off-diagonal entries of the sum, uncorrelated between entries.
     exact_count : bool
         Whether the constant's own entry, which counts the rows, is exact.
     """
-
-    n_rows: int
-    half_widths: FloatArray
-    scaled_mean: FloatArray
-    constant: float
-    diagonal_variance: float
-    off_diagonal_variance: float
-    exact_count: bool = True
-
-    def keep(self, kept: npt.NDArray[np.int64]) -> OneRound:
-        """Return the noise on some of the columns."""
-        return replace(self, half_widths=self.half_widths[kept], scaled_mean=self.scaled_mean[kept])
-
-    def of_forms(self, forms: FloatArray) -> OneRound:
-        """Return the noise on forms of the columns of which no two have one in common.
-
-        Their noise is as if they were columns themselves: exactly where u is 2t, and off the diagonal where not.
-        """
-        h = np.sqrt(forms**2 @ self.half_widths**2)
-        return replace(self, half_widths=h, scaled_mean=forms @ (self.half_widths * self.scaled_mean) / h)
-
-    def of_share(self, share: float) -> OneRound:
-        """Return the law of as much noise on the sums over a share of the rows."""
-        return replace(self, n_rows=max(2, round(share * self.n_rows)))
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return len(self.half_widths)
-
-    def loadings(self, b: Any) -> FloatArray:
-        """Return b~ of every form."""
-        scaled = dense(scale_columns(b, self.half_widths))
-        return np.column_stack([scaled, -(scaled @ self.scaled_mean) / self.constant]) if self.constant else scaled
-
-    @cached_property
-    def entries(self) -> IndependentEntries:  # type: ignore[override]
-        """Those of the noise on the sum, over the number of rows."""
-        d, squared = self.n_features + bool(self.constant), self.n_rows**2
-        t, u = self.off_diagonal_variance / squared, self.diagonal_variance / squared
-        constant = np.zeros(d)
-        if self.constant:
-            constant[-1] = 1.0
-        inexact = 0.0 if self.exact_count or not self.constant else self.constant**-2.0
-        law = np.array([t]), np.ones((d, 1)), np.full(d, u - 2.0 * t), constant, inexact
-        return IndependentEntries(np.full((d, d), t), *law)
+    basis, (u, t) = np.diag(half_widths), (each / n_rows**2 for each in variances)
+    inexact = 0.0
+    if constant:
+        basis = np.column_stack([basis, -half_widths * scaled_mean / constant])
+        inexact = 0.0 if exact_count else constant**-2.0
+    d = basis.shape[1]
+    is_constant = (np.arange(d) == len(half_widths)).astype(float)
+    law = np.array([t]), np.ones((d, 1)), np.full(d, u - 2.0 * t), is_constant, inexact
+    return NoiseLaw(basis, IndependentEntries(np.full((d, d), t), *law))

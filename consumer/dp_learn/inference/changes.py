@@ -25,9 +25,8 @@ from itertools import pairwise
 import numpy as np
 
 from dp_bundle.base.quoting import Brief
-from dp_learn.inference.differences import SEED
 from dp_learn.inference.edges import least_rates
-from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
+from dp_learn.inference.releases import SEED, Estimate, Masks, Places, Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, two_sided
 
 Periods = tuple[int, ...]

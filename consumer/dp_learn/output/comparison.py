@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.quoting import and_more, quote_name
-from dp_learn.inference.differences import Difference, GlobalTest
-from dp_learn.inference.edges import LEVEL, smallest_visible
+from dp_learn.inference.edges import LEVEL, Pairs, smallest_visible
+from dp_learn.inference.releases import Difference, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
 from dp_learn.output.folder import Summary, write_table
 from dp_learn.output.messages import describe_files
@@ -147,11 +147,14 @@ class ComparisonResult(SeveralResult[Comparison]):
 
     def _largest(self, one: Difference) -> dict[str, str]:
         """Return the pair with the largest difference in standard errors."""
-        return dict(zip(("source", "target"), self.ends(int(_by_size(one)[0])), strict=True))
+        return dict(
+            zip(("source", "target"), self.ends(int(_by_size(one.difference, one.standard_error)[0])), strict=True)
+        )
 
-    def ends(self, pair: int) -> list[str]:
-        """Return the names of the ends of a pair."""
-        return [self.found.nodes[int(side[pair])] for side in self.found.differences.pairs]
+    @property
+    def pairs(self) -> Pairs:
+        """The positions of the ends of every pair."""
+        return self.found.differences.pairs
 
     def write_files(self, folder: Path) -> None:
         """Write both tables."""
@@ -163,9 +166,9 @@ def _describe_test(test: GlobalTest) -> dict[str, Any]:
     return {"statistic": test.statistic, "critical_value": test.critical, "p_value": test.p_value}
 
 
-def _by_size(one: Difference) -> npt.NDArray[np.intp]:
-    """Return all pairs, those of the largest differences in standard errors first."""
-    return np.argsort(-np.nan_to_num(np.abs(one.difference / one.standard_error), nan=-1.0), kind="stable")
+def _by_size(difference: FloatArray, error: FloatArray) -> npt.NDArray[np.intp]:
+    """Return all places, those of the largest differences in standard errors first."""
+    return np.argsort(-np.nan_to_num(np.abs(difference / error), nan=-1.0), kind="stable")
 
 
 def _surest_first(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -174,8 +177,7 @@ def _surest_first(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for name, values in parts[0].items():
         lists = [part[name] for part in parts]
         joined[name] = list(chain.from_iterable(lists)) if isinstance(values, list) else np.concatenate(lists)
-    z = np.abs(joined["difference"] / joined["standard_error"])
-    return take_rows(joined, np.argsort(-np.nan_to_num(z, nan=-1.0), kind="stable"))
+    return take_rows(joined, _by_size(joined["difference"], joined["standard_error"]))
 
 
 def describe_comparison(result: ComparisonResult, folder: Path) -> str:
@@ -202,7 +204,7 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     values = [each.estimates[which].value for which in (one.first, one.second)]
     pairs = (
         (result.ends(pair), [value[pair] for value in values], one.difference[pair], one.standard_error[pair])
-        for pair in _by_size(one)[:n_found].tolist()
+        for pair in _by_size(one.difference, one.standard_error)[:n_found].tolist()
     )
     lines += result.describe_pairs(pairs, n_found, "differences.csv")
 

@@ -87,6 +87,14 @@ class Description(Result):
     columns: pd.DataFrame
     crosstabs: pd.DataFrame
 
+    def __repr__(self) -> str:
+        """Return how much there is in one line."""
+        return f"<Description: {len(self.columns)} numbers of columns, {len(self.crosstabs)} of two levels together>"
+
+    def _repr_html_(self) -> str:
+        """Return the table of the columns, for a notebook."""
+        return self.columns.to_html(max_rows=_SHOWN, index=False)
+
     def write_files(self, folder: Path) -> None:
         """Write both tables."""
         for name, table in {"description.csv": self.columns, "crosstabs.csv": self.crosstabs}.items():

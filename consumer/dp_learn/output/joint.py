@@ -17,8 +17,7 @@ from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.folder import Summary, write_end, write_graph, write_table
 from dp_learn.output.messages import describe_files
-from dp_learn.output.network import network_of, place_all
-from dp_learn.output.picture import save_picture
+from dp_learn.output.network import network_of, place_all, save_picture
 from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.joint import Joint, Order
@@ -118,9 +117,10 @@ class JointResult(SeveralResult[Joint]):
             zip(_NUMBERS, columns, strict=True)
         )
 
-    def ends(self, pair: int) -> list[str]:
-        """Return the names of the ends of a pair."""
-        return [self.found.nodes[int(side[pair])] for side in self.found.pairs]
+    @property
+    def pairs(self) -> Pairs:
+        """The positions of the ends of every pair."""
+        return self.found.pairs
 
     def entries(self) -> Summary:
         """Return what summary.json has of joint graphs alone.

@@ -15,7 +15,8 @@ from dp_bundle.base.quoting import and_more, counted, quote_name
 from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.sources import counts_rows
-from dp_learn.inference.differences import GlobalTest
+from dp_learn.inference.edges import Pairs
+from dp_learn.inference.releases import GlobalTest
 from dp_learn.output.folder import Result, Summary
 from dp_learn.output.messages import describe_bundle, describe_number
 from dp_learn.output.summary import name_release
@@ -73,6 +74,15 @@ class SeveralResult(Result, Generic[Found]):
             "warnings": found.warnings,
             "notes": found.notes,
         }
+
+    @property
+    @abstractmethod
+    def pairs(self) -> Pairs:
+        """The positions of the ends of every pair."""
+
+    def ends(self, pair: int) -> list[str]:
+        """Return the names of the ends of a pair."""
+        return [self.found.nodes[int(side[pair])] for side in self.pairs]
 
     @abstractmethod
     def entries(self) -> Summary:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import quote, quote_name
-from dp_bundle.data.margin_summary import find_body
+from dp_bundle.data.margin_summary import cell_shares, find_body
 from dp_bundle.data.margins import Margin, response_margins
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.manifest.columns import Column
@@ -21,12 +21,12 @@ from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
-from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.folder import Columns, Result, Summary, margin_tables, write_graph, write_stability, write_table
-from dp_learn.output.network import Network, make_network, network_of
+from dp_learn.output.network import Network, make_network, network_of, save_picture
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
 from dp_learn.pipeline.learn import Learned
+from dp_learn.pipeline.measures import ALGORITHM
 from dp_learn.pipeline.stability import Stability
 
 _ROUNDING = 1e-9  # relative: what a clip at a bound may be off by
@@ -89,8 +89,6 @@ class GraphResult(Result):
     def write_files(self, folder: Path) -> None:
         """Write all tables, the graph and its picture into a new folder."""
         if self.graph is not None and self.network is not None:
-            from dp_learn.output.picture import save_picture  # what draws is slow to import
-
             write_graph(self.graph, None if self.learned is None else self.learned.measures, folder)
             save_picture(self.network, folder / "graph.png", self.title, self.summary["drowned_columns"])
             if self.stability is not None:
@@ -339,7 +337,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
     described = [
         {
             **name_release(bundle),
-            "gaps": describe_gaps(bundle.release, columns=pooled.columns),
+            "gaps": [*describe_gaps(bundle.release, columns=pooled.columns), *_most_gaps(bundle)],
             "transforms": {
                 column.name: column.transform.model_dump()
                 for column in bundle.release.columns
@@ -375,6 +373,20 @@ def name_release(bundle: Bundle) -> Summary:
         "signer": bundle.signer.key.fingerprint,
         "n_rows": release.n_rows,
     }
+
+
+def _most_gaps(bundle: Bundle) -> list[str]:
+    """Return a sentence on how many gaps there may be where no column tells of them, by the histograms."""
+    release = bundle.release
+    told = {source.name for source in release.sources if source.has_gap_column}
+    margins = [
+        each for each in (bundle.margins() if release.margins else ()) if each.has_gaps and each.name not in told
+    ]
+    if not margins:
+        return []
+    ends = [cell_shares(each, release.n_rows, release.margin_variance)[2][-1] for each in margins]
+    most = f"{100 * max(ends):.2g} %"
+    return [f"Where no column says so, at most {most} of a column have no value, by 95 % intervals of histograms."]
 
 
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 import numpy as np
@@ -24,7 +25,7 @@ from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
 from dp_learn.output.joint import JointResult, summarize_changes
 from dp_learn.output.messages import describe_methods
-from dp_learn.output.network import network_of
+from dp_learn.output.network import draw_intervals, draw_network, network_of, new_sheet, save_picture
 from dp_learn.output.summary import GraphResult, read_histograms, summarize
 from dp_learn.pipeline import compare, joint, learn
 from dp_learn.pipeline.driver import Given, opened
@@ -52,6 +53,11 @@ class _View:
     """
 
     bundles: tuple[Bundle, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what it was learned from in one line."""
+        names = shorten(", ".join(each.path.name for each in self.bundles), 100, placeholder=" ...")
+        return f"<{type(self).__name__} of {names}>"
 
     @abstractmethod
     def result(self) -> Result:
@@ -109,7 +115,6 @@ class Learned(learn.Learned, _View):
     def _repr_html_(self) -> str:
         """Return the picture of the graph and what it says, for a notebook."""
         from dp_learn.output.messages import summarize_plainly
-        from dp_learn.output.picture import save_picture
 
         found, title, content = self.result(), self._title(), io.BytesIO()
         network = network_of(self.estimate, self.measures, at_least=AT_LEAST)
@@ -174,8 +179,6 @@ class Learned(learn.Learned, _View):
         -------
         matplotlib Axes
         """
-        from dp_learn.output.picture import draw_network, new_sheet
-
         network, title = network_of(self.estimate, self.measures, at_least=at_least), self._title()
         axes = new_sheet(network, title, pyplot=True)[1] if ax is None else ax
         draw_network(network, axes, title)
@@ -194,8 +197,6 @@ class Learned(learn.Learned, _View):
         -------
         matplotlib Axes
         """
-        from dp_learn.output.picture import draw_intervals
-
         nodes = self.nodes().set_index("node").sort_values(measure, ascending=False)
         return draw_intervals(nodes[[measure, f"{measure}_low", f"{measure}_high"]], measure.replace("_", " "), ax)
 
@@ -341,6 +342,9 @@ def learn_graph(
     """
     with opened(bundles) as own:
         learned, drawn = learn.learn_graph(own, **options), None
+        for each in own:
+            if each.release.margins is not None:
+                each.margins()  # views need them when the bundles are closed
         if stability is not None:
             begin = options.get("progress") or (lambda _: None)
             drawn = measure_stability(
@@ -369,6 +373,7 @@ class Comparison(compare.Comparison, _View):
     """
 
     bundles: tuple[Bundle, ...] = ()
+    __repr__ = _View.__repr__
 
     def _repr_html_(self) -> str:
         """Return what was found in sentences, for a notebook."""
@@ -402,8 +407,6 @@ class Comparison(compare.Comparison, _View):
         -------
         matplotlib Axes
         """
-        from dp_learn.output.picture import draw_intervals
-
         pairs = self.pairs().head(most)
         pairs.index = pairs["source"] + " -- " + pairs["target"]
         return draw_intervals(pairs[["difference", "ci_low", "ci_high"]], "difference of partial correlations", ax)
@@ -430,6 +433,7 @@ class Joint(joint.Joint, _View):
     """
 
     bundles: tuple[Bundle, ...] = ()
+    __repr__ = _View.__repr__
 
     def _repr_html_(self) -> str:
         """Return what was found in a sentence, for a notebook."""

@@ -15,16 +15,15 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
 from dp_bundle.base.quoting import Brief, name_columns, quote_name, quote_path
-from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, ReleasedCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import rows_without_noise
 from dp_learn.glasso.problem import whiten_nodes
 from dp_learn.glasso.solving import fit_on_graph, graphical_lasso
-from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
 from dp_learn.inference.edges import require_testable
-from dp_learn.inference.releases import Masks, Places, Release
+from dp_learn.inference.releases import N_DRAWS, Differences, Masks, Places, Release, find_differences
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
@@ -389,7 +388,7 @@ def describe_tails(samples: Sequence[Sample]) -> list[str]:
     blind = [
         number
         for number, sample in enumerate(samples, start=1)
-        if any(getattr(source, "kurtosis", 1.0) is None for source in sample.pooled.sources)
+        if any(isinstance(each, ReleasedCovariance) and each.kurtosis is None for each in sample.pooled.sources)
     ]
     if not blind:
         return []

@@ -222,7 +222,7 @@ def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> F
 def judge_pairs(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
     """Return the tests of all pairs of nodes, or None and why there are none; an error where they are required."""
     if fit.nodes.are_numbers:
-        return infer_if_possible(sample, fit.pooled, fit.kept, required=required, start=fit.start)
+        return infer_if_possible(sample, fit.pooled, fit.kept, required=required, start=lambda _: fit.start_of_tests)
     try:
         return infer_node_pairs(sample, fit)
     except EstimationError as error:
@@ -237,7 +237,7 @@ def infer_if_possible(
     kept: npt.NDArray[np.int64],
     *,
     required: bool = False,
-    start: InferenceFit | None = None,
+    start: Callable[[PooledCovariance], InferenceFit] = fit_for_inference,
 ) -> tuple[EdgeInference | None, list[str]]:
     """Return the tests of `infer_pairs`, or None and why there are none.
 
@@ -254,7 +254,10 @@ def infer_if_possible(
 
 
 def infer_pairs(
-    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], start: InferenceFit | None = None
+    sample: Sample,
+    pooled: PooledCovariance,
+    kept: npt.NDArray[np.int64],
+    start: Callable[[PooledCovariance], InferenceFit] = fit_for_inference,
 ) -> tuple[EdgeInference, list[str]]:
     """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on.
 
@@ -266,8 +269,8 @@ def infer_pairs(
         The sample's, on the kept columns.
     kept : ndarray of int
         Their positions.
-    start : InferenceFit, optional
-        Of `fit_for_inference`, where it is there already.
+    start : callable, optional
+        Returns what the tests start from, where that is known already.
 
     Raises
     ------
@@ -275,7 +278,7 @@ def infer_pairs(
         There are no error bars; the sentence says why.
     """
     require_testable(pooled)
-    started = start or fit_for_inference(pooled)
+    started = start(pooled)
     if not started.is_reliable:
         raise EstimationError(
             "too little information is left for intervals and tests: the debiased matrix is too indefinite, the graph "

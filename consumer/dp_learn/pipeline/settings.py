@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypedDict
 
 import numpy as np
@@ -12,7 +13,7 @@ from dp_bundle.base.quoting import Brief
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
-from dp_learn.inference.edges import InferenceFit
+from dp_learn.inference.edges import InferenceFit, fit_for_inference
 from dp_learn.matrices.choices import Rule, Weights
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair
@@ -201,6 +202,11 @@ class Fit(Brief):
     weights: FloatArray | None
     weighting: str
     start: InferenceFit | None = None
+
+    @cached_property
+    def start_of_tests(self) -> InferenceFit:
+        """What tests of numbers, and draws about their model, start from; errors as of `fit_for_inference`."""
+        return self.start or fit_for_inference(self.pooled)
 
     @property
     def kept(self) -> npt.NDArray[np.int64]:

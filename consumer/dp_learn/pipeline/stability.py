@@ -28,12 +28,12 @@ from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample
 from dp_learn.covariance.sources import CovarianceSource
-from dp_learn.inference.networks import measure_paths
 from dp_learn.inference.nodes import node_strengths
 from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite
 from dp_learn.pipeline.fit import fit_again, fit_edges
 from dp_learn.pipeline.graph import partial_correlations
 from dp_learn.pipeline.learn import N_FOLDS, Learned, judge_pairs
+from dp_learn.pipeline.measures import measure_paths
 from dp_learn.pipeline.settings import Fit, Settings
 
 FEWEST = 100  # draws

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-from dp_bundle.trust.keys import public_key_path
+from dp_bundle.trust.store import public_key_path
 from dp_publish import load_key, publish
 from dp_publish.policy.file import load_policy
 

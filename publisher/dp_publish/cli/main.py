@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
-from dp_bundle.base.kernels import before_compiling
-from dp_bundle.base.machine import count_cores, require_memory
+from dp_bundle.base.machine import before_compiling, count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
     BundlePath,
@@ -45,8 +44,8 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath, is_uri
-from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
 from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.store import DEFAULT_KEY, load_key, public_key_path, signing_key
 from dp_publish.cli.options import (
     RunsByDefault,
     dialect_options,

@@ -55,6 +55,11 @@ class ExactMoments:
     sums: NDArray[Any] = field(repr=False)
     n_clipped: int = field(default=0, repr=False)
 
+    @classmethod
+    def near(cls, scaling: Scaling, n_rows: int, products: Floats, sums: Floats) -> "ExactMoments":
+        """Return those nearest to products and sums in floating point, in units of 1."""
+        return cls(scaling, n_rows, _integers(products * _UNIT**2), _integers(sums * _UNIT))
+
     @property
     def steps(self) -> NDArray[Any]:
         """The sum of (z, c)(z, c)^T in units of 2^-40, as Python integers."""
@@ -141,3 +146,7 @@ def _scale(values: Floats, scaling: Scaling) -> tuple[Floats, int]:
         z[long] *= (scaling.radius * _SHORTER / norms[long])[:, None]
         outside |= long
     return np.trunc(z * _UNIT), int(np.count_nonzero(outside))
+
+
+def _integers(values: Floats) -> NDArray[Any]:
+    return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

@@ -24,7 +24,8 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_ZONE = r"Z|[+-]\d\d(?::?\d\d)?"
+_OFFSET_PARTS = ("side", "hours", "minutes")  # groups of a zone
+_ZONE = r"Z|(?P<side>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?"
 _LETTERS = {
     "Y": r"\d{4}",
     "y": r"\d\d",
@@ -47,7 +48,6 @@ _ISO = (
     r"^(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)"
     rf"(?:[T ](?P<H>\d\d)(?::?(?P<M>\d\d)(?::?(?P<S>\d\d)(?:\.(?P<f>\d+))?)?)? ?(?P<z>{_ZONE}|z|UTC|GMT)?)?$"
 )
-_AHEAD = r"^(?P<side>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?$"
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
 _US = pa.timestamp("us")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -107,21 +107,23 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
 
 def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[Integers, NDArray[np.bool_]]:
     """Return microseconds since 1970, and which words are moments."""
-    pattern, letters = _compiled(form) if form else (_ISO, [*"YmdHMSfz"])
-    fields, nothing = pc.extract_regex(words, pattern), pa.nulls(len(words), pa.string())
-    found = dict.fromkeys(_LETTERS, nothing) | dict(zip(letters, fields.flatten(), strict=True))
+    fields, nothing = pc.extract_regex(words, _compiled(form) if form else _ISO), pa.nulls(len(words), pa.string())
+    given = {part.name for part in fields.type}
+    found = dict.fromkeys([*_LETTERS, *_OFFSET_PARTS], nothing) | {
+        name: pc.struct_field(fields, name) for name in given
+    }
 
     def number(letter: str, otherwise: int = 0) -> Integers:
         return _integers(found[letter], otherwise)
 
     year, month, hour = number("Y", 1970), number("m", 1), number("H")
-    if "y" in letters:
+    if "y" in given:
         year = number("y")
         year = np.where(year < _PIVOT, 2000, 1900) + year
-    for name in {"b", "B"} & {*letters}:
+    for name in {"b", "B"} & given:
         months = pa.array([each[:3].lower() for each in _MONTHS])
         month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(found[name], 0, 3)), months), 0)
-    if "I" in letters:
+    if "I" in given:
         late = pc.fill_null(pc.equal(pc.utf8_lower(found["p"]), "pm"), False).to_numpy(zero_copy_only=False)
         hour = number("I") % 12 + 12 * late
     parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(found["f"], 6, "0"), 0, 6), 0)
@@ -130,10 +132,8 @@ def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[Integers,
     days = first.astype("datetime64[D]") + (number("d", 1) - 1)
     fits = pc.is_valid(fields).to_numpy(zero_copy_only=False) & (days.astype("datetime64[M]") == first)
     fits &= (month >= 1) & (month <= 12) & (hour < 24) & (number("M") < 60) & (number("S") < 60)
-    zone = pc.extract_regex(found["z"], _AHEAD)
-    behind = pc.fill_null(pc.equal(pc.struct_field(zone, "side"), "-"), False).to_numpy(zero_copy_only=False)
-    minutes = 60 * _integers(pc.struct_field(zone, "hours"), 0) + _integers(pc.struct_field(zone, "minutes"), 0)
-    ahead = 0 if local else np.where(behind, -60, 60) * minutes
+    behind = pc.fill_null(pc.equal(found["side"], "-"), False).to_numpy(zero_copy_only=False)
+    ahead = 0 if local else np.where(behind, -60, 60) * (60 * number("hours") + number("minutes"))
 
     seconds = days.astype(np.int64) * 86_400 + hour * 3_600 + number("M") * 60 + number("S")
     return (seconds - ahead) * 10**6 + parts, fits
@@ -146,10 +146,10 @@ def _integers(words: pa.Array, otherwise: int) -> Integers:
 
 
 @lru_cache(256)
-def _compiled(form: str) -> tuple[str, list[str]]:
-    """Return a regular expression with a group for each letter of a format, and the letters."""
+def _compiled(form: str) -> str:
+    """Return a regular expression with a group for each letter of a format."""
     tokens = [(found[1], found[2]) for found in _TOKEN.finditer(form)]
-    pattern, letters = "", []
+    pattern = ""
     for place, (letter, text) in enumerate(tokens):
         if text is not None or letter == "%":
             pattern += re.escape(text or "%")
@@ -158,8 +158,7 @@ def _compiled(form: str) -> tuple[str, list[str]]:
         alone = not any(other and other in _NUMBERS for other in beside)
         digits = _LETTERS[letter] if alone else _LETTERS[letter].replace("{1,2}", "{2}").replace("0?", "0")
         pattern += f"(?P<{letter}>{digits})"
-        letters.append(letter)
-    return f"^{pattern}$", letters
+    return f"^{pattern}$"
 
 
 def days(values: pa.Array) -> pa.Array:
@@ -192,7 +191,7 @@ def seconds(values: pa.Array) -> pa.Array:
 
 def fit(words: Sequence[str], form: str = "") -> bool:
     """Return True for words that are all dates or times of a format, or that need none."""
-    if not words or (form and re.match(_compiled(form)[0], words[0]) is None):
+    if not words or (form and re.match(_compiled(form), words[0]) is None):
         return False
     return bool(pc.all(read_moments(pa.array(words, pa.string()), form).fits).as_py())
 

@@ -191,6 +191,9 @@ class OpenFiles:
                 with file:
                     yield file
                 return
+            if few_words := _with_few_words(file):
+                file.close()
+                file = _open(path, few_words)
             self._kept[path] = file, now
         file, opened = self._kept[path]
         if opened != now:
@@ -198,28 +201,30 @@ class OpenFiles:
         yield file
 
 
-def _open(path: Path) -> pq.ParquetFile:
-    """Open a file whose words are read as places in a dictionary, where that of the first row group is small.
+def _open(path: Path, few_words: Sequence[str] = ()) -> pq.ParquetFile:
+    """Open a file, of which some columns are read as places in a dictionary."""
+    return pq.ParquetFile(path, read_dictionary=few_words, buffer_size=_PAGE_BUFFER, pre_buffer=False)
 
-    A chunk's description is asked for only after a row of it was read: pyarrow crashes on that of an encrypted one.
+
+def _with_few_words(file: pq.ParquetFile) -> list[str]:
+    """Return the columns of words that have a small dictionary in the first row group.
+
+    Arrow is asked for that only after it read a row of them: it crashes where they are encrypted.
     """
-    file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-    footer = file.metadata
-    words = [place for place in range(footer.num_columns) if footer.schema.column(place).physical_type == "BYTE_ARRAY"]
-    if not words or not footer.num_row_groups:
-        return file
+    words = [field.name for field in file.schema_arrow if field.type == pa.string()]
+    if not words or not file.num_row_groups:
+        return []
     try:
-        next(file.iter_batches(1, row_groups=[0], columns=[footer.schema.column(place).path for place in words]), None)
+        next(file.iter_batches(1, row_groups=[0], columns=words), None)
     except (OSError, pa.ArrowException):
-        return file
-    chunks = [footer.row_group(0).column(place) for place in words]
-    few = [
+        return []
+    group = file.metadata.row_group(0)
+    chunks = [group.column(place) for place in range(len(file.schema)) if file.schema.column(place).path in words]
+    return [
         chunk.path_in_schema
         for chunk in chunks
         if chunk.has_dictionary_page and chunk.data_page_offset - chunk.dictionary_page_offset <= _SMALL_DICTIONARY
     ]
-    file.close()
-    return pq.ParquetFile(path, metadata=footer, read_dictionary=few, buffer_size=_PAGE_BUFFER, pre_buffer=False)
 
 
 def is_folder(path: Place) -> bool:

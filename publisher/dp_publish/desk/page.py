@@ -16,7 +16,7 @@ from dp_publish.data.dialect import is_text_file
 from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.session import Session, Work
-from dp_publish.desk.words import FIELDS, capital, in_form
+from dp_publish.desk.words import FIELDS, TERMS, capital, in_form
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.model import DatasetPolicy
 
@@ -68,6 +68,7 @@ def render_desk(answer: Answer, session: Session) -> str:
         opened=desk.opened,
         fields={**shown_fields(desk.text, desk.columns), "anyway": "", **session.fields},
         words=FIELDS,
+        terms=TERMS,
         about={name: capital(DatasetPolicy.model_fields[name].description or "") for name in DATASET},
         written=WRITTEN if is_text_file(session.asked.data) else (),
         steps=_STEPS,

@@ -14,9 +14,9 @@ from dp_bundle.base.quoting import escape
 from dp_publish.desk.document import IN_COLUMN, column_field
 from dp_publish.policy.choices import STRENGTHS
 
-FIELDS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("assets").joinpath("words.toml").read_text("utf-8")
-)["fields"]
+_WORDS = tomllib.loads(Path(__file__).with_name("assets").joinpath("words.toml").read_text("utf-8"))
+FIELDS: dict[str, dict[str, Any]] = _WORDS["fields"]
+TERMS: dict[str, str] = _WORDS["terms"]
 GENERAL = ""  # the field of objections that belong to none
 _VALUE = r'(?:"[^"]*"|\d+(?![.\d])|\[[^\]]*\]|\.\.\.)'
 _ENTRY = re.compile(

@@ -62,6 +62,7 @@ AMBIGUOUS = (
     'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
 ONE_LEVEL = "only one level has more rows than the noise can hide, and more than 1 % of all"
+HARDLY_ANY = "hardly any value"
 NAMES = "words of which none stands out from the noise, as of names or free text"
 
 
@@ -219,6 +220,13 @@ class Counted:
         fits, noise = self.sum(fitting(self.look, decimal))
         return [*gaps, self.sum((Look.GAP, Look.WORD)), (self.n_rows - fits, noise)]
 
+    def hardly_any(self, decimal: str) -> bool:
+        """Return True for a column without values, or with so few that noise cannot tell them from none."""
+        least = _HARDLY_ANY * self.n_rows
+        return all(
+            self.n_rows - number < min(_CLEAR * sigma, least) for number, sigma in self.without_value(decimal)[-2:]
+        )
+
     @property
     def tells_mark(self) -> bool:
         """True if the counts tell whether a comma or a point is the decimal mark."""
@@ -330,9 +338,8 @@ def _decimals(table: Table, columns: Mapping[str, Counted]) -> dict[str, str]:
 def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPolicy | str:
     """Return what a policy would say of a column that is no words, or why it is left out."""
     look, without = column.look, column.without_value(decimal)
-    n_rows = column.n_rows
-    if all(n_rows - number < min(_CLEAR * sigma, _HARDLY_ANY * n_rows) for number, sigma in without[-2:]):
-        return "hardly any value"
+    if column.hardly_any(decimal):
+        return HARDLY_ANY
     if not decimal:
         return AMBIGUOUS
     has_gaps = any(column.stands_out(*each) for each in without)

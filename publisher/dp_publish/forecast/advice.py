@@ -25,7 +25,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
-from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
+from dp_publish.covariance.scaling import scaled_variance
 from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.assumptions import (
     assumed_spreads,
@@ -263,7 +263,8 @@ def _error(
     """Return the larger of the errors of strong correlations and of zeros, between clear columns if possible."""
     p, constant = len(means), mechanism.scaling.constant
     covariance = correlation * np.sqrt(np.outer(variances, variances))
-    sums = _sums(mechanism, n_rows, covariance, means)
+    products = n_rows * (covariance + np.outer(means, means))
+    sums = ExactMoments.near(mechanism.scaling, n_rows, products, n_rows * means)
     rng = insecure_keystream(1)
 
     squares = np.zeros((p, p))
@@ -293,14 +294,3 @@ def _correlations(covariance: Floats) -> Floats:
     root = np.sqrt(np.where(seen, variances, np.inf))
     correlations: Floats = np.clip(covariance / np.outer(root, root), -1.0, 1.0)
     return correlations
-
-
-def _sums(mechanism: OneSum, n_rows: int, covariance: Floats, means: Floats) -> ExactMoments:
-    products = n_rows * (covariance + np.outer(means, means))
-    return ExactMoments(
-        mechanism.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)
-    )
-
-
-def _integers(values: Floats) -> NDArray[Any]:
-    return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

@@ -5,7 +5,6 @@ nothing, so that no release tells by being there what the rows hold.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +16,11 @@ from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, LEAVE_OUT, MISSING_VALUES
 from dp_publish.data.cells import Written, is_gap, trim
 from dp_publish.data.dates import days
-from dp_publish.data.kinds import AS_IT_IS
 from dp_publish.data.table import Table
-from dp_publish.data.typed import Cells, decoded, is_text
+from dp_publish.data.typed import is_text
 from dp_publish.discovery.looks import Look, as_they_look
-from dp_publish.policy.column_survey import COSTLY, ENDS, find_codes
+from dp_publish.policy.column_survey import COSTLY, ENDS, LEAST_ROWS, find_codes, first_cells, without_gaps
 
-_ROWS, _CELLS, _LEAST_ROWS = 10_000, 2**20, 20
 _NEARLY_ALL = 0.95
 _SHOWN = 5  # columns, or lines
 _TOTAL = r"(?i)^(?:(?:grand|sub)?[ -]?totals?|sum|summe|gesamt|insgesamt|all|overall|average|mean)$"
@@ -63,30 +60,23 @@ def point_out_oddities(table: Table, names: Collection[str], *, declared: bool =
     Where it is `declared` what they hold, cells are not told of that do not fit, or are outside of bounds: they are
     refused.
     """
-    asked = [name for name in names if name not in table.partitions]
-    rows = min(_ROWS, max(_LEAST_ROWS, _CELLS // max(len(asked), 1)))
-    stored = replace(table, cells=Cells(table.cells.written))
-    batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
-    if batch is None or batch.num_rows < _LEAST_ROWS:
+    first = first_cells(table, names)
+    if not first:
         return []
-    seen = {name: _see(cells, table.cells.written) for name, cells in zip(asked, batch.columns, strict=True)}
+    seen = {name: _see(cells, table.cells.written) for name, cells in first.items()}
     folded = [name.casefold() for name in names]
     alike = listed([name for name in names if folded.count(name.casefold()) > 1])
     said = [f"columns whose names differ in capitals alone, so that some programs rename one: {alike}"] if alike else []
     said += _about_rows(table, seen.values())
-    same = [] if declared else [name for name in asked if _is_constant(batch.column(name))]
+    same = [] if declared else [name for name, cells in first.items() if _is_constant(without_gaps(cells))]
+    where = f"in the first {len(next(iter(first.values()))):,} rows"
     if same:
-        said.append(
-            f"columns without two different values in the first {batch.num_rows:,} rows: {listed(same)}. {COSTLY}"
-        )
+        said.append(f"columns without two different values {where}: {listed(same)}. {COSTLY}")
     told: dict[str, list[str]] = {}
     for name, each in {}.items() if declared else seen.items():
         for about, what in _about_cells(each):
             told.setdefault(about, []).append(f"{what} of {name!r}")
-    where, unless = (
-        f"in the first {batch.num_rows:,} rows",
-        _EMPTIED + f", or listed in {MISSING_VALUES}{IN_POLICY}" * (table.layout is not None),
-    )
+    unless = _EMPTIED + f", or listed in {MISSING_VALUES}{IN_POLICY}" * (table.layout is not None)
     return said + [
         about.format(where=where, cells=and_more(what, _SHOWN), unless=unless, leave_out=LEAVE_OUT)
         for about, what in told.items()
@@ -94,7 +84,6 @@ def point_out_oddities(table: Table, names: Collection[str], *, declared: bool =
 
 
 def _see(cells: pa.Array, written: Written) -> _Seen:
-    cells = decoded(cells)
     if not is_text(cells.type):
         return _Seen(cells, cells, not pa.types.is_nested(cells.type), np.zeros(len(cells), dtype=bool))
     cells = pc.fill_null(pc.cast(cells, pa.string()), "")
@@ -104,9 +93,7 @@ def _see(cells: pa.Array, written: Written) -> _Seen:
     return _Seen(cells, values, look not in (Look.WORD, Look.TRUTH), odd)
 
 
-def _is_constant(cells: pa.Array) -> bool:
-    kept = cells.drop_null()
-    kept = kept.filter(pc.not_equal(kept, "")) if is_text(kept.type) else kept
+def _is_constant(kept: pa.Array) -> bool:
     return bool(kept[1:].equals(kept[:-1]))
 
 
@@ -137,7 +124,7 @@ def _lines(table: Table, places: list[int]) -> str:
 def _about_cells(seen: _Seen) -> Iterator[tuple[str, str]]:
     """Yield what is said of cells that look as if they meant something else than they are read as, and which."""
     kept, kind = seen.values.drop_null(), seen.values.type
-    if len(kept) < _LEAST_ROWS or not seen.measures:
+    if len(kept) < LEAST_ROWS or not seen.measures:
         return
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         found = days(kept).to_numpy()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dp_bundle.base.quoting import counted
 from dp_bundle.base.wording import A_POLICY
 from dp_publish.data.table import Table
-from dp_publish.discovery.finding import HELD, LEAST_LEVEL, NAMES, ONE_LEVEL, TOO_RARE, Counted, Steps
+from dp_publish.discovery.finding import HARDLY_ANY, HELD, LEAST_LEVEL, NAMES, ONE_LEVEL, TOO_RARE, Counted, Steps
 from dp_publish.discovery.levels import count_values
 from dp_publish.discovery.looks import LOOKS, Look, count_looks, read_answers
 from dp_publish.forecast.advice import forecast_drawn, least_mu
@@ -22,7 +22,10 @@ _LEAST = 2  # columns of second moments
 
 
 def words_in_first_rows(table: Table, policy: Policy, n_rows: int) -> dict[str, Counter[str]]:
-    """Return the values of every column that the search would take for words, in the first rows, which are private."""
+    """Return the values of every column that the search would take for words, in the first rows, which are private.
+
+    A column with hardly any value is among them, and has none.
+    """
     found: dict[str, Counter[str]] = {}
     sought, missing = sought_of(policy), table.cells.written.missing
     asked = dict.fromkeys(sought.looked, "text")
@@ -30,7 +33,10 @@ def words_in_first_rows(table: Table, policy: Policy, n_rows: int) -> dict[str, 
     sigma = Steps(policy, sought, n_rows).counts.sigma if asked else 0.0
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
         counts = count_looks(cells, missing) * (n_rows / max(len(cells), 1))
-        if Counted(Counter(dict(zip(LOOKS, counts.tolist(), strict=True))), sigma, n_rows).look is Look.WORD:
+        column = Counted(Counter(dict(zip(LOOKS, counts.tolist(), strict=True))), sigma, n_rows)
+        if all(map(column.hardly_any, ".,")):
+            found[name] = Counter()
+        elif column.look is Look.WORD:
             found[name] = Counter()
             count_values(read_answers(cells, missing), found[name])
     return found
@@ -82,7 +88,7 @@ def left_out_by_first_rows(policy: Policy, n_rows: int, words: Mapping[str, Coun
     least = least_level(policy, n_rows, len(words), 0.0) if words else 1.0
     gone = {name: max(counts.values(), default=0) / max(counts.total(), 1) for name, counts in words.items()}
     return {
-        name: ONE_LEVEL if most > HELD else TOO_RARE if most >= least else NAMES
+        name: ONE_LEVEL if most > HELD else TOO_RARE if most >= least else NAMES if most else HARDLY_ANY
         for name, most in gone.items()
         if not parts[name]
     }

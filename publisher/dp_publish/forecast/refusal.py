@@ -415,6 +415,10 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         odd = point_out_oddities(plan.table, found.names)
         sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
         gone = [f"left out: {reasons(found.left_out)}"] if found.left_out else []
+        try:
+            refuse_pointless(plan.policy, plan.kinds, plan.table.types, lambda: plan.n_rows)
+        except PolicyError as error:
+            gone.append(f"a release would be refused: {error}")
         return [*remarks, *gone, *point_out_rare(plan.table, plan.policy, plan.n_rows), *odd, *sized]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
     remarks += point_out_oddities(plan.table, raw_names(plan.kinds, plan.policy.sources), declared=True)

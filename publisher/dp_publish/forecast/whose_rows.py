@@ -23,11 +23,15 @@ from dp_publish.data.table import Table
 from dp_publish.data.typed import Cells, decoded, is_text
 from dp_publish.discovery.looks import Look, as_they_look
 from dp_publish.forecast.strengths import describe_worth
-from dp_publish.policy.column_survey import named_like_a_person, named_like_an_identifier
+from dp_publish.policy.column_survey import (
+    LEAST_ROWS,
+    first_cells,
+    named_like_a_person,
+    named_like_an_identifier,
+    without_gaps,
+)
 from dp_publish.policy.model import Policy
 
-_ROWS, _LEAST_ROWS = 10_000, 20
-_CELLS = 2**20
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 _LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
 _MANY, _SAME = 0.1, 0.99  # different words, of all: more than categories have, and fewer than one in every row
@@ -61,31 +65,22 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     names : collection of str
         Of its columns, as they are stored.
     """
-    asked = [name for name in names if table.types.get(name) not in _NEVER and name not in table.partitions]
-    rows = min(_ROWS, max(_LEAST_ROWS, _CELLS // max(len(asked), 1)))
-    stored = replace(table, cells=Cells(table.cells.written))
-    batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
-    if batch is None or batch.num_rows < _LEAST_ROWS:
-        return {}
-    found, single = dict[str, int](), dict[str, pa.Array]()
-    for name, cells in zip(asked, batch.columns, strict=True):
-        kept = _without_gaps(cells)
+    first = first_cells(table, [name for name in names if table.types.get(name) not in _NEVER])
+    found, single, n_first = dict[str, int](), dict[str, pa.Array](), max(map(len, first.values()), default=0)
+    for name, cells in first.items():
+        kept = without_gaps(cells)
         different = len(pc.unique(kept))
         is_named = named_like_a_person(name) or named_like_an_identifier(name)
-        if len(kept) < _LEAST_ROWS:
+        if len(kept) < LEAST_ROWS:
             continue
         if different == len(kept):
             single |= {name: kept} if is_named or _may_return(kept, table) else {}
         elif different >= _LEAST_NAMED if is_named else _recur(name, kept, table):
             found[name] = different
-    if single and table.count_rows() > batch.num_rows:
-        found |= _find_returning(stored, single, batch.num_rows)
-    return {name: found[name] for name in asked if name in found}
-
-
-def _without_gaps(cells: pa.Array) -> pa.Array:
-    kept = decoded(cells).drop_null()
-    return kept.filter(pc.not_equal(kept, "")) if is_text(kept.type) else kept
+    if single and table.count_rows() > n_first:
+        stored = replace(table, cells=Cells(table.cells.written))
+        found |= _find_returning(stored, single, n_first)
+    return {name: found[name] for name in first if name in found}
 
 
 def _find_returning(stored: Table, single: Mapping[str, pa.Array], n_first: int) -> dict[str, int]:

@@ -17,8 +17,8 @@ from dp_bundle.manifest.costs import booked_rhos, unit_costs
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_bundle.trust.judging import TrustedKey, UnsafeTrustAnyone
-from dp_bundle.trust.keys import load_public_key
 from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.store import load_public_key
 from dp_publish.accounting.conversions import ROUND_UP, Cost
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Account, Entry

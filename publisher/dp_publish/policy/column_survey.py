@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.base.arrays import Floats
@@ -16,8 +17,9 @@ from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
-from dp_publish.data.kinds import ColumnType, Kinds
+from dp_publish.data.kinds import AS_IT_IS, ColumnType, Kinds
 from dp_publish.data.table import Table
+from dp_publish.data.typed import Cells, decoded, is_text
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
 
@@ -44,8 +46,8 @@ _PERSON = re.compile(  # people and households in several languages; groups are 
     r"(?:e?s)?[\W_]*"
     r"(id|no|nr|num|number|nummer|numero|número|numéro|code|key|hash|index|address|ssn|号|编号|番号|번호)?[\W_]*"
 )
-_LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
-_CELLS = 2**20
+LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
+_CELLS, _MOST_ROWS = 2**20, 10_000
 _LONG_CODE = re.compile(r"-?(?:99+|9+\.9+|88+|77+)")
 _SHORT_CODES = {-1.0, 0.0, 7.0, -7.0, 8.0, -8.0, 9.0, -9.0}
 _MOST_CODES = 4  # at either end of a column
@@ -90,12 +92,29 @@ class Glance:
     padded: tuple[str, ...] = field(default=(), repr=False)
 
 
+def first_cells(table: Table, names: Iterable[str]) -> dict[str, pa.Array]:
+    """Return the first cells of columns as they are stored, but for names of folders; none where rows are too few."""
+    asked = [name for name in names if name not in table.partitions]
+    rows = min(_MOST_ROWS, max(LEAST_ROWS, _CELLS // max(len(asked), 1)))
+    stored = replace(table, cells=Cells(table.cells.written))
+    batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
+    if batch is None or batch.num_rows < LEAST_ROWS:
+        return {}
+    return dict(zip(asked, map(decoded, batch.columns), strict=True))
+
+
+def without_gaps(cells: pa.Array) -> pa.Array:
+    """Return the cells that hold something."""
+    kept = cells.drop_null()
+    return kept.filter(pc.not_equal(kept, "")) if is_text(kept.type) else kept
+
+
 def glance(table: Table, kinds: Kinds) -> Glance:
     """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
-    rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
+    rows = min(batch_rows(len(kinds)), max(LEAST_ROWS, _CELLS // len(kinds)))
     batch = table.head(kinds, rows)
     padded = _find_padded(table, kinds, rows)
-    if batch is None or batch.num_rows < _LEAST_ROWS:
+    if batch is None or batch.num_rows < LEAST_ROWS:
         return Glance(0, {}, padded)
     asked = [name for name in kinds if name not in table.partitions]
     numbers = {name: to_numpy(batch.column(name).drop_null()).astype(float) for name in asked}
@@ -291,7 +310,7 @@ def _constants(seen: Glance) -> list[str]:
 
 def _telling(seen: Glance, is_so: Callable[[Floats], bool]) -> list[str]:
     """Return the columns with enough values, in order of size, of which something holds."""
-    return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
+    return [name for name, values in seen.values.items() if len(values) >= LEAST_ROWS and is_so(values)]
 
 
 def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[str, int, str]]:

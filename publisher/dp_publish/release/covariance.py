@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, PrivacyError
@@ -39,7 +38,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
-from dp_publish.covariance.scaling import GRID_BITS, Scaling
+from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
@@ -289,8 +288,4 @@ def _as_sums(matrix: Floats, scaling: Scaling, n_rows: int | None) -> ExactMomen
     if n_rows is None:
         n_rows = max(1, round(matrix[-1, -1] / c**2))
     sums = matrix[:p, -1] / c if c else np.zeros(p)
-    return ExactMoments(scaling, n_rows, _integers(matrix[:p, :p] * 4**GRID_BITS), _integers(sums * 2**GRID_BITS))
-
-
-def _integers(values: Floats) -> NDArray[Any]:
-    return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)
+    return ExactMoments.near(scaling, n_rows, matrix[:p, :p], sums)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dp_bundle.base.arrays import Floats, Integers
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.machine import njit
 
 _MARGIN = 2.0**-31  # of a decision in floating point
 _UNIT = 2.0**-32

@@ -14,8 +14,8 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.bundle.packing import minisig_path, minisign_bundle, write_minisig
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
+from dp_bundle.trust.store import new_key_pair, private_key_path
 from dp_publish import Policy, Receipt, publish
 
 DATASET: dict[str, Any] = {

@@ -3,8 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
-from dp_learn.covariance.two_rounds import TwoRounds
+from dp_learn.covariance.estimate import NoiseLaw, NoisyCovariance, PooledCovariance, combine_sources
 
 
 def source_of(
@@ -21,8 +20,8 @@ def pooled_of(n_rows: int, clean: np.ndarray, variance: npt.ArrayLike = 0.0) -> 
     return combine_sources([f"c{place}" for place in range(len(clean))], [source_of(n_rows, clean + noise, variance)])
 
 
-def law_of_two_rounds(rng: np.random.Generator, p: int, d: int) -> TwoRounds:
+def law_of_two_rounds(rng: np.random.Generator, p: int, d: int) -> NoiseLaw:
     """Return a law with variances over twelve orders of magnitude."""
     stretch = np.geomspace(0.03, 30.0, d)
     variances = 1.0 / (1.0 + np.outer(stretch, stretch) ** 2)
-    return TwoRounds.from_variances(rng.normal(size=(p, d)), variances, rng.normal(size=d))
+    return NoiseLaw.of_two_rounds(rng.normal(size=(p, d)), variances, rng.normal(size=d))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dp_bundle.base.kernels import FAST, njit
+from dp_bundle.base.machine import FAST, njit
 from dp_learn.matrices.linalg import Array
 
 LARGE = 256  # columns of a matrix that no fast cache holds

@@ -17,7 +17,7 @@ efficient algorithm for image segmentation, Markov random fields and related pro
 
 import numpy as np
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.machine import njit
 from dp_learn.matrices.linalg import Array
 
 ROUNDING = 1e-14  # relative: a cut that gains less is none

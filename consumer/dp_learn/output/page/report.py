@@ -3,37 +3,59 @@
 What a result comes from: files, signers, digests, versions and settings, and how to cite it.
 
 The graph as a figure for a browser; the script graph.js fills it, and answers to the reader.
+
+Two choices as curves, and correlations as maps of colours.
+
+The curves are the path of penalties that alpha was chosen from, and the links that could be found at all. The maps are
+correlations as published, without the noise, and as estimated, all in one order.
 """
 
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
+import numpy.typing as npt
+from bokeh.models import (
+    BasicTicker,
+    CategoricalColorMapper,
+    ColumnDataSource,
+    FixedTicker,
+    LinearColorMapper,
+    PanTool,
+    PrintfTickFormatter,
+    Range1d,
+    TapTool,
+)
+from bokeh.models.annotations import BoxAnnotation, ColorBar, Span
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.describe import sentences
 from dp_bundle.page.document import (
     COMMUNITIES,
+    DIVERGING,
     FONT,
     Figure,
     Page,
     PageTable,
+    TableColumn,
     by_sign,
     figure_text,
     hover,
     new_figure,
+    number,
     render_page,
     shade,
 )
 from dp_bundle.portals.histograms import draw_margins
+from dp_learn.inference.edges import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
+from dp_learn.matrices.choices import Rule
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.description import Description
 from dp_learn.output.folder import Result
 from dp_learn.output.messages import SOFTWARE, describe_methods, describe_notes, key_figures, summarize_plainly
 from dp_learn.output.network import MOST_UNLINKED, Network
-from dp_learn.output.page import curves
-from dp_learn.output.page.curves import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import (
     columns_table,
     edges_tables,
@@ -43,6 +65,9 @@ from dp_learn.output.page.links import (
     plain_table,
 )
 from dp_learn.output.summary import GraphResult
+from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.learn import Learned
+from dp_learn.selection.criteria import Selection
 
 
 def origin(result: Result, command: str) -> dict[str, Any]:
@@ -71,13 +96,13 @@ def make_report(found: GraphResult, command: str) -> str:
     command : str
         The command that gives the same result, with the names of files but not where they are.
     """
-    network, maps, seen = found.network, find_heat_maps(found), curves.find_visibility(found)
+    network, maps, seen = found.network, find_heat_maps(found), find_visibility(found)
     graph = network if network is not None and network.n_edges else None
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
         "heat": [] if maps is None else draw_heat_maps(maps),
-        "alpha": curves.draw_paths(found),
-        "visible": [] if seen is None else [curves.draw_visibility(seen)],
+        "alpha": draw_paths(found),
+        "visible": [] if seen is None else [draw_visibility(seen)],
     }
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
     values: dict[str, Any] = {
@@ -93,9 +118,9 @@ def make_report(found: GraphResult, command: str) -> str:
         "columns": columns_table(found, network),
         "maps": maps,
         "learned": found.learned,
-        "refit": "" if found.learned is None else curves.explain_refit(found.learned),
-        "visible": [] if seen is None else curves.describe_visibility(seen),
-        "visible_table": None if seen is None else curves.visibility_table(seen),
+        "refit": "" if found.learned is None else explain_refit(found.learned),
+        "visible": [] if seen is None else describe_visibility(seen),
+        "visible_table": None if seen is None else visibility_table(seen),
         "margins": draw_margins(found.histograms, found.bundles[0].release),
         "forest": None if found.graph is None else find_forest(found.graph, found.summary["at_least"]),
         **origin(found, command),
@@ -186,8 +211,8 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
     """
     places = np.nan_to_num(network.places)
     group = np.full(len(network.columns), -1)
-    for number, members in enumerate(network.communities):
-        group[members] = number % len(COMMUNITIES)
+    for place, members in enumerate(network.communities):
+        group[members] = place % len(COMMUNITIES)
     edges = {"source": network.sources.tolist(), "target": network.targets.tolist(), "weight": _short(network.weights)}
     return {
         "names": [figure_text(name, 80) for name in network.columns],
@@ -239,3 +264,354 @@ def _alternative(network: Network) -> str:
         f"“{figure_text(network.columns[most])}” has the most, {network.degrees[most]}. "
         "All numbers are in the tables of links and of columns."
     )
+
+
+_ROOM = 1.15  # beyond the path, on either side
+_SIZE = 0.1  # the partial correlation that readers ask about
+_POINTS = 101
+MOST_COLUMNS = 400  # that a map can show, and a page can hold
+_BEST_ORDER = 150  # columns, up to which neighbours are arranged as well as can be
+_WIDE = 0.9  # over high, with the scale below
+_ROUNDED = 0.005  # what two decimals show as nothing
+_BEYOND = 1.005  # what is larger after rounding cannot be a correlation
+
+
+def explain_refit(learned: Learned) -> str:
+    """Return a sentence on the links that the chosen penalty leaves, where the fit on these has fewer; or nothing."""
+    estimates = (learned.fit.solution.precision, learned.fit.precision)
+    chosen, left = (int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1))) for each in estimates)
+    if left == chosen:
+        return ""
+    return (
+        f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
+        f"penalty, and left {left:,} of them."
+    )
+
+
+def draw_paths(found: GraphResult) -> list[Figure]:
+    """Return the figures of the scores and of the numbers of edges, none where alpha was not chosen from a path."""
+    learned = found.learned
+    selection = None if learned is None else learned.fit.selection
+    if learned is None or selection is None or np.isfinite(selection.scores).sum() < 2:
+        return []
+    smallest = learned.smallest_alpha
+    best = int(np.flatnonzero(selection.alphas == selection.alpha)[0])
+
+    known = np.isfinite(selection.scores)
+    low, high = selection.scores[known].min(), selection.scores[known].max()
+    told = (
+        f"The score is known at {int(known.sum())} of {len(selection.alphas)} penalties, from {number(low, '.4g')} to "
+        f"{number(high, '.4g')}; at the chosen one it is {number(selection.scores[best], '.4g')}."
+    )
+    left = "" if known.all() else " The rule ended before the smallest penalties of the path."
+    caption = f"The score of each penalty by the rule that chose; the line marks the choice.{left}"
+    plot = _draw_path(selection, selection.scores, smallest, "score (larger is better)")
+    scores = Figure("alpha-scores", "Score of each penalty", caption, told, plot)
+
+    what = "link" if learned.fit.nodes.are_numbers or learned.settings.select == Rule.STARS else "parameter"
+    n_chosen, most = int(selection.n_edges[best]), int(np.nanmax(selection.n_edges))
+    are = "is" if n_chosen == 1 else "are"
+    told = f"There {are} {counted(n_chosen, what)} at the chosen penalty, and up to {most:,} at others."
+    shaded = " The shaded range has no solution." if 0.0 < smallest < math.inf else ""
+    allows = f"The number of {what}s at each penalty: a smaller penalty allows more of them."
+    several = (
+        "" if what == "link" else " A link of a category has one for each level but one, or for each pair of these."
+    )
+    plot = _draw_path(selection, selection.n_edges, smallest, f"{what}s")
+    return [
+        scores,
+        Figure("alpha-edges", f"{what.capitalize()}s at each penalty", allows + several + shaded, told, plot),
+    ]
+
+
+def _draw_path(selection: Selection, values: FloatArray, smallest: float, label: str) -> Any:
+    known = np.isfinite(values)
+    alphas, shown = selection.alphas[known], values[known]
+    columns = {"alpha": alphas, "value": shown, "is_chosen": np.where(alphas == selection.alpha, 10, 6).tolist()}
+    words = {"words": [f"{value:.5g}" for value in shown], "penalty": [f"{alpha:.3g}" for alpha in alphas]}
+    source = ColumnDataSource(columns | words)
+    shaded = 0.0 < smallest < math.inf
+    least = min(alphas.min(), smallest) if shaded else alphas.min()
+    low, high = float(least / _ROOM**2), float(alphas.max() * _ROOM)
+    span = Range1d(start=low, end=high)
+    plot = new_figure(height=300, x_axis_type="log", x_range=span, x_axis_label="penalty alpha", y_axis_label=label)
+    plot.xaxis.ticker = FixedTicker(ticks=_round_numbers(low, high))
+    plot.xaxis.formatter = PrintfTickFormatter(format="%g")
+    if shaded:
+        area: dict[str, Any] = {"fill_color": shade("faint").light, "fill_alpha": 0.45, "line_color": None}
+        plot.add_layout(BoxAnnotation(right=smallest, **area))
+    line: dict[str, Any] = {"line_color": shade("negative").light, "line_width": 2}
+    plot.add_layout(Span(location=selection.alpha, dimension="height", **line))
+    plot.line("alpha", "value", source=source, line_color=shade("positive").light, line_width=2)
+    colours = {"fill_color": shade("positive").light, "line_color": shade("paper").light}
+    discs = plot.scatter("alpha", "value", source=source, size="is_chosen", **colours)
+    plot.add_tools(hover([("alpha", "@penalty"), (label.split(" ")[0], "@words")], renderers=[discs]))
+    return plot
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten in a range, or numbers closer to each other where these are few."""
+    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    for digits in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        ticks = [each for each in ticks if low <= each <= high]
+        if len(ticks) > 2:
+            break
+    return ticks
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The strength that a link must have to be found.
+
+    Attributes
+    ----------
+    standard_error : float
+        Of the partial correlation of a typical pair: the median over all pairs.
+    without_noise : float
+        The same for the same rows without noise.
+    smallest, strictest : float
+        The partial correlation that is found with 80 % power at a 5 % level: of one pair that was named beforehand, and
+        among all pairs (the level divided by their number).
+    clean : float
+        The smallest, without noise.
+    n_rows : int
+        Rows that there are.
+    n_rows_to_see : float or None
+        About the rows that would show a partial correlation of 0.1 in one pair, where that is known.
+    """
+
+    standard_error: float
+    without_noise: float
+    smallest: float
+    strictest: float
+    clean: float
+    n_rows: int
+    n_rows_to_see: float | None
+
+
+def find_visibility(found: GraphResult) -> Visibility | None:
+    """Return how strong a link must be, or None where there are no tests."""
+    graph, learned = found.graph, found.learned
+    if graph is None or learned is None or graph.inference is None:
+        return None
+
+    p = len(graph.columns)
+    errors = np.sqrt(graph.inference.errors.products[np.triu_indices(p, 1)])
+    error = float(np.median(errors))
+    pooled = learned.fit.pooled
+    clean = min(math.sqrt(pooled.sampling_factor), error)
+    return Visibility(
+        error,
+        clean,
+        smallest_visible(error),
+        smallest_visible(error, LEVEL / len(errors)),
+        smallest_visible(clean),
+        pooled.n_rows,
+        rows_to_see(pooled, error, _SIZE),
+    )
+
+
+def describe_visibility(seen: Visibility) -> list[str]:
+    """Return what could have been seen, in sentences."""
+    if seen.smallest >= 1.0:
+        first = "No link between two columns, however strong, would have been found reliably in these data."
+    else:
+        first = (
+            "A link between two columns that were named beforehand is found about four times out of five if its "
+            f"partial correlation is {_size(seen.smallest)} or more."
+        )
+    takes = f" it takes {_size(seen.strictest)}" if seen.strictest < 1.0 else ", none would be found reliably"
+    said = [first, f"Without the noise, {_size(seen.clean)} would do.", f"Among all pairs at once{takes}."]
+    if (wanted := seen.n_rows_to_see) is not None:
+        digits = max(0, math.floor(math.log10(wanted)) - 1) if wanted >= 1.0 else 0
+        rounded = max(1, round(wanted / 10.0**digits) * int(10**digits))
+        enough = "would show" if wanted > seen.n_rows else "are enough to show"
+        said.append(
+            f"About {rounded:,} rows with the same noise {enough} a partial correlation of {_SIZE}; there are "
+            f"{seen.n_rows:,}."
+        )
+    return [*said, "A pair that is not listed may therefore still be linked, more weakly."]
+
+
+def draw_visibility(seen: Visibility) -> Figure:
+    """Return the figure of the chance to find a link, by its strength."""
+    sizes = np.linspace(0.0, min(1.0, max(0.2, 1.6 * seen.smallest)), _POINTS)
+    with_noise = 100.0 * detection_power(sizes, seen.standard_error)
+    without = 100.0 * detection_power(sizes, seen.without_noise)
+    source = ColumnDataSource({"size": sizes, "noisy": with_noise, "clean": without})
+    ranges = {"x_range": Range1d(start=0.0, end=sizes[-1]), "y_range": Range1d(start=0.0, end=103.0)}
+    labels = {"x_axis_label": "partial correlation, in size", "y_axis_label": "chance to be found, %"}
+    plot = new_figure(height=320, **ranges, **labels)
+    dotted: dict[str, Any] = {"line_color": shade("control").light, "line_dash": "dotted"}
+    plot.add_layout(Span(location=100.0 * POWER, dimension="width", **dotted))
+    dashed = {"line_color": shade("node").light, "line_dash": "dashed", "line_width": 2}
+    plot.line("size", "clean", source=source, legend_label="without the noise", **dashed)
+    whole = {"line_color": shade("positive").light, "line_width": 3}
+    noisy = plot.line("size", "noisy", source=source, legend_label="as published", **whole)
+    text = {"label_text_color": shade("ink").light, "label_text_font": FONT, "label_text_font_size": "12px"}
+    plot.legend[0].update(location="bottom_right", background_fill_alpha=0.0, border_line_color=None, **text)
+    lines = [("partial correlation", "@size{0.00}"), ("found", "@noisy{0} %"), ("without the noise", "@clean{0} %")]
+    plot.add_tools(hover(lines, renderers=[noisy], mode="vline"))
+    caption = (
+        "How often a test at the 5 % level finds a link of this strength in a typical pair of columns. The dotted line "
+        "is four times out of five. Even a pair without a link is found 5 % of the time."
+    )
+    at = f"a partial correlation of {_size(seen.smallest)}" if seen.smallest < 1.0 else "no partial correlation"
+    told = f"With the noise, four times out of five are reached at {at}; without it, at {_size(seen.clean)}."
+    return Figure("visible", "Which links could be found", caption, told, plot)
+
+
+def visibility_table(seen: Visibility) -> PageTable:
+    """Return the numbers of the figure."""
+    sizes = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
+    columns = [
+        TableColumn("Partial correlation", sizes.tolist(), ".2f"),
+        TableColumn("Found, %", (100.0 * detection_power(sizes, seen.standard_error)).tolist(), ".0f"),
+        TableColumn("without the noise, %", (100.0 * detection_power(sizes, seen.without_noise)).tolist(), ".0f"),
+    ]
+    return PageTable("visible-table", "How often a link is found by a test at the 5 % level.", columns)
+
+
+def _size(value: float) -> str:
+    return number(value, ".2f") if value >= 0.095 else number(value, ".2g")
+
+
+class HeatMap(NamedTuple):
+    """One map: its title, a sentence on what it shows, and the correlations, NaN where there is none."""
+
+    name: str
+    title: str
+    caption: str
+    correlation: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMaps:
+    """Maps of the same columns in the same order, and a sentence on columns that are left out."""
+
+    names: tuple[str, ...]
+    maps: tuple[HeatMap, ...]
+    left_out: str = ""
+
+
+def find_heat_maps(found: GraphResult) -> HeatMaps | None:
+    """Return the maps that a result has, or None where it has no matrix."""
+    graph = found.graph
+    if graph is None or len(graph.columns) < 2:
+        return None
+
+    debiased = _correlation(graph.covariance)
+    caption = "The correlations after the noise's known part was subtracted."
+    maps = [HeatMap("heat-debiased", "Without the noise", caption, debiased)]
+    shares = found.summary["noise_share_of_variance"]
+    if shares is not None:
+        kept = np.sqrt([1.0 - shares[name] for name in graph.columns])
+        published = debiased * np.outer(kept, kept)
+        np.fill_diagonal(published, 1.0)
+        caption = "The correlations of the values that were published; noise makes all of them smaller."
+        maps.insert(0, HeatMap("heat-published", "As published", caption, published))
+    if (estimated := _implied(graph)) is not None:
+        caption = "The correlations that the graph implies: what its links explain, and nothing else."
+        maps.append(HeatMap("heat-estimated", "As estimated", caption, estimated))
+
+    p = len(graph.columns)
+    kept = np.arange(p)
+    left_out = ""
+    if p > MOST_COLUMNS:
+        off_diagonal = np.abs(np.nan_to_num(debiased)) - np.eye(p)
+        kept = np.sort(np.argsort(-off_diagonal.max(axis=1), kind="stable")[:MOST_COLUMNS])
+        left_out = f"Of {p:,} columns, the {MOST_COLUMNS} with the strongest correlations are shown."
+    order = kept[_cluster(debiased[np.ix_(kept, kept)])]
+    shown = tuple(each._replace(correlation=each.correlation[np.ix_(order, order)]) for each in maps)
+    return HeatMaps(tuple(graph.columns[place] for place in order), shown, left_out)
+
+
+def _correlation(covariance: FloatArray) -> FloatArray:
+    """Return the correlations, NaN for columns without a positive variance."""
+    variances = np.diagonal(covariance)
+    root = np.sqrt(np.where(variances > 0.0, variances, np.nan))
+    correlation = np.asarray(covariance / np.outer(root, root))
+    np.fill_diagonal(correlation, np.where(np.isnan(root), np.nan, 1.0))
+    return correlation
+
+
+def _implied(graph: GraphEstimate) -> FloatArray | None:
+    """Return the correlations of the inverse of the estimated precision matrix, None if that is not definite."""
+    root = np.sqrt(np.abs(np.diagonal(graph.precision)))
+    try:
+        factor = np.linalg.cholesky(graph.precision / np.outer(root, root))
+    except np.linalg.LinAlgError:
+        return None
+    inverse = np.linalg.inv(factor)
+    return _correlation(inverse.T @ inverse)
+
+
+def _cluster(correlation: FloatArray) -> npt.NDArray[np.int64]:
+    """Return an order in which columns that are correlated stand together (average linkage on 1 - |r|)."""
+    from scipy.cluster import hierarchy
+    from scipy.spatial.distance import squareform
+
+    if len(correlation) < 3:
+        return np.arange(len(correlation))
+    distance = 1.0 - np.minimum(np.abs(np.nan_to_num(correlation)), 1.0)
+    np.fill_diagonal(distance, 0.0)
+    condensed = squareform((distance + distance.T) / 2.0, checks=False)
+    tree = hierarchy.linkage(condensed, "average", optimal_ordering=len(correlation) <= _BEST_ORDER)
+    return np.asarray(hierarchy.leaves_list(tree), dtype=np.int64)
+
+
+def draw_heat_maps(maps: HeatMaps) -> list[Figure]:
+    """Return one figure for each map; the script heat_maps.js tells what the pointer is on."""
+    return [
+        Figure(*each[:2], _caption_of_map(each), _alternative_of_map(each, maps.names), _draw(each))
+        for each in maps.maps
+    ]
+
+
+def _draw(heat_map: HeatMap) -> Any:
+    p = len(heat_map.correlation)
+    hundredths = np.round(100.0 * np.nan_to_num(heat_map.correlation[::-1], nan=-128.0)).clip(-128, 127).astype(np.int8)
+    source = ColumnDataSource({"image": [hundredths], "x": [0], "y": [0], "dw": [p], "dh": [p]}, name=heat_map.name)
+    shape: dict[str, Any] = {"height": None, "sizing_mode": "scale_width", "aspect_ratio": _WIDE}
+    plot = new_figure(x_range=Range1d(start=0, end=p), y_range=Range1d(start=0, end=p), **shape)
+    plot.axis.visible = plot.grid.visible = False
+    beyond: dict[str, Any] = {"low_color": shade("beyond").light, "high_color": shade("beyond").light}
+    mapper = LinearColorMapper(palette=[each.light for each in DIVERGING], low=-100, high=100, **beyond)
+    plot.image("image", "x", "y", "dw", "dh", source=source, color_mapper=mapper)
+    labels = {-100: "−1", -50: "−0.5", 0: "0", 50: "0.5", 100: "1"}
+    look: dict[str, Any] = {"background_fill_color": None, "bar_line_color": None, "major_label_overrides": labels}
+    look |= {"major_label_text_color": shade("ink").light, "major_label_text_font": FONT}
+    look |= {"major_label_text_font_size": "11px", "orientation": "horizontal", "height": 10}
+    plot.add_layout(ColorBar(color_mapper=mapper, ticker=BasicTicker(desired_num_ticks=5), **look), "below")
+    return plot
+
+
+def _caption_of_map(heat_map: HeatMap) -> str:
+    beyond = int((np.abs(np.triu(np.nan_to_num(heat_map.correlation), 1)) > _BEYOND).sum())
+    if not beyond:
+        return heat_map.caption
+    pairs = "1 pair is" if beyond == 1 else f"{beyond:,} pairs are"
+    return (
+        f"{heat_map.caption} {pairs} beyond 1 in size, which no correlation is: there the noise was larger than what "
+        "is left. They are green."
+    )
+
+
+def _alternative_of_map(heat_map: HeatMap, names: tuple[str, ...]) -> str:
+    off_diagonal = np.triu(np.nan_to_num(heat_map.correlation), 1)
+    first, second = np.unravel_index(np.argmax(np.abs(off_diagonal)), off_diagonal.shape)
+    if not np.any(off_diagonal):
+        return "All of them are zero."
+    value = number(float(off_diagonal[first, second]), "+.3f")
+    size = float(np.nanmedian(np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])))
+    half = f"are below {size:.2f} in size" if size >= _ROUNDED else "are next to zero"
+    return (
+        f"The strongest is {value}, between “{names[int(first)]}” and “{names[int(second)]}”; half of all pairs {half}."
+    )
+
+
+def heat_map_data(maps: HeatMaps) -> dict[str, Any]:
+    """Return what the script needs: the names of the columns in order, and of the maps."""
+    titles = [{"name": each.name, "title": each.title} for each in maps.maps]
+    return {"names": [figure_text(name, 60) for name in maps.names], "maps": titles}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dp_bundle.base.arrays import Floats, Integers
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.machine import njit
 from dp_publish.covariance.two_rounds.rows import BLOCK, DIRECTION, INSIDE, LIMB, LOW_LIMB, SHORTER
 
 

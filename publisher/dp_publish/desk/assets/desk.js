@@ -177,13 +177,14 @@
   function lead_to(field) {
     const target = by_id(field) || document.querySelector(`[name="${CSS.escape(field)}"]`);
     if (!target) return;
-    target.closest("details")?.setAttribute("open", "");
+    for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
     target.closest("[hidden]")?.removeAttribute("hidden");
     target.focus();
   }
 
   function filter(words) {
     const wanted = words.toLocaleLowerCase();
+    by_id("all-columns").open = true;
     let shown = 0;
     document.querySelectorAll(".columns-of > li").forEach((line) => {
       line.hidden = !line.querySelector("summary").textContent.toLocaleLowerCase().includes(wanted);

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 KERNEL = """
-from dp_bundle.base.kernels import before_compiling, njit
+from dp_bundle.base.machine import before_compiling, njit
 
 before_compiling(lambda kept: print("compiling", kept))
 

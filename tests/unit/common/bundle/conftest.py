@@ -13,7 +13,7 @@ from dp_bundle import open_bundle
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.data import rows
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.store import new_key_pair
 from dp_publish import load_key, publish
 
 

@@ -29,7 +29,7 @@ from dp_bundle.engines.engine import Dask, Engine, map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import private_key_path
+from dp_bundle.trust.store import private_key_path
 from dp_learn import estimate_moments
 from dp_learn.covariance.moments import BundleRows, fold_moments, row_errors, subsample_moments
 from dp_publish import load_key

@@ -26,17 +26,14 @@ from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.catalog import shown
-from dp_bundle.catalog.checking import check_site
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog, withdraw
 from dp_bundle.catalog.pages import page_beside
-from dp_bundle.catalog.site import serve_site
-from dp_bundle.catalog.withdrawals import note_path
+from dp_bundle.catalog.site import check_site, note_path, serve_site
 from dp_bundle.cli.main import cli
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement
-from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.signing import load_private_key, public_key_of
-from dp_bundle.trust.store import TrustStore, accept_statement
+from dp_bundle.trust.store import TrustStore, accept_statement, new_key_pair
 from dp_publish import Policy, load_key, publish
 from dp_publish.ledger.ledger import Ledger
 

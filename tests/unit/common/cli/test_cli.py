@@ -20,8 +20,8 @@ from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.cli.console import answer, tell
 from dp_bundle.cli.main import cli
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.keys import new_key_pair, public_key_path
 from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.store import new_key_pair, public_key_path
 from dp_publish import Receipt, publish
 from dp_publish.data.table import open_table
 

@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.privacy.discrete_curve import DiscreteLoss
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu, discrete_gaussian_sigma, largest_mu_for_rho
+from dp_bundle.privacy.discrete_mu import (
+    DiscreteLoss,
+    discrete_gaussian_mu,
+    discrete_gaussian_sigma,
+    largest_mu_for_rho,
+)
 
 SIGMAS = (0.05, 0.1, 0.2, 0.3, 0.31, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 7.0)
 

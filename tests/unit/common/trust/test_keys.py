@@ -13,7 +13,9 @@ from platformdirs.macos import MacOS
 
 from dp_bundle.base.errors import KeyStoreError, ParameterError
 from dp_bundle.files.new_files import home_folder
-from dp_bundle.trust.keys import (
+from dp_bundle.trust.signing import PublicKey, load_private_key, public_key_of
+from dp_bundle.trust.store import (
+    TrustStore,
     key_names,
     load_key,
     load_public_key,
@@ -23,8 +25,6 @@ from dp_bundle.trust.keys import (
     public_key_path,
     signing_key,
 )
-from dp_bundle.trust.signing import PublicKey, load_private_key, public_key_of
-from dp_bundle.trust.store import TrustStore
 
 
 def test_new_pair_is_kept_and_trusted(home: Path) -> None:
@@ -88,7 +88,7 @@ def test_key_to_publish_with(home: Path, tmp_path: Path) -> None:
 def test_processes_without_a_key_make_one_together(home: Path) -> None:
     """Whoever comes first makes the key, and all others take it."""
     script = (
-        "from dp_bundle.trust.keys import signing_key\n"
+        "from dp_bundle.trust.store import signing_key\n"
         "from dp_bundle.trust.signing import public_key_of\n"
         "key, is_new = signing_key()\n"
         "print(public_key_of(key).fingerprint, is_new)\n"

@@ -11,7 +11,7 @@ from tests.unit.common.vocabularies.dcat_rules import shapes
 
 from dp_bundle.catalog.making import catalog_document
 from dp_bundle.catalog.pages import Listed
-from dp_bundle.catalog.withdrawals import Withdrawal
+from dp_bundle.catalog.site import Withdrawal
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.portals.vocabularies import describe_in

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dp_learn.covariance.estimate import (
-    NoiseAndGaps,
     NoiseLaw,
     NoisyCovariance,
     PooledCovariance,
@@ -15,7 +14,7 @@ from dp_learn.covariance.estimate import (
 )
 from dp_learn.covariance.sample import ErrorLaw, draw_splits
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.covariance.two_rounds import OneRound, TwoRounds
+from dp_learn.covariance.two_rounds import noise_of_one_round
 
 N_ROWS = 400
 S = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])
@@ -29,14 +28,14 @@ def laws() -> dict[str, NoiseLaw]:
     inverse = rng.uniform(1.0, 3.0, 4)
     variances = 0.002 / np.outer(inverse, inverse)
     widths, mean = np.array([2.0, 1.5, 1.0]), np.array([0.4, -0.2, 0.1])
-    one = OneRound(N_ROWS, widths, mean, 0.8, 60.0, 16.0)
+    one = (N_ROWS, widths, mean, 0.8, (60.0, 16.0))
     nothing, rest = np.zeros(3), np.diag([0.3, 0.0, 0.1]) + 0.02 * (1.0 - np.eye(3))
     forms = np.array([[1.1, 0.0, 0.0], [0.0, 1.0, 0.4], [0.0, 0.0, 1.2]])
-    two = TwoRounds.from_variances(basis, variances, np.array([0.2, 0.1, -0.4, 1.0]))
+    two = NoiseLaw.of_two_rounds(basis, variances, np.array([0.2, 0.1, -0.4, 1.0]))
     return {
-        "without gaps": NoiseAndGaps(two.of_forms(forms), NoisyCovariance(N_ROWS, S, nothing, nothing, rest)),
-        "one round": one,
-        "one round, rows counted by it": replace(one, exact_count=False),
+        "without gaps": replace(two.of_forms(forms), rest=NoisyCovariance(N_ROWS, S, nothing, nothing, rest)),
+        "one round": noise_of_one_round(*one),
+        "one round, rows counted by it": noise_of_one_round(*one, exact_count=False),
         "two rounds": two,
     }
 

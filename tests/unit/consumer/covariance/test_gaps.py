@@ -16,7 +16,7 @@ from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
 from dp_learn.covariance.sample import Sample, bundle_sources
 from dp_learn.covariance.sources import leave_out_gaps
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 from dp_learn.matrices.linalg import FloatArray, sandwich
 from dp_learn.output.summary import summarize
 from dp_learn.pipeline.compare import compare_networks
@@ -107,7 +107,7 @@ def test_noise_on_forms_is_that_of_the_columns_they_are_made_of() -> None:
     forms, b = np.array([[1.2, 0.0, 0.0, -3.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]), rng.normal(size=(2, 3))
     c = np.eye(2)
     two = law_of_two_rounds(rng, 4, 5)
-    one = OneRound(90, np.array([2.0, 1.0, 3.0, 0.5]), np.array([0.3, -0.2, 0.0, 0.4]), 0.8, 10.0, 5.0)
+    one = noise_of_one_round(90, np.array([2.0, 1.0, 3.0, 0.5]), np.array([0.3, -0.2, 0.0, 0.4]), 0.8, (10.0, 5.0))
     for law in (two, one):
         terms = law.of_forms(forms).terms(c, b), law.terms(c, b @ forms)
         np.testing.assert_allclose(*([*vars(each.errors(slice(None))).values()] for each in terms))

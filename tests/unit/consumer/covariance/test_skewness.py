@@ -10,7 +10,7 @@ from dp_bundle.data.latent import Steps
 from dp_bundle.manifest.columns import Column, Scores
 from dp_learn.covariance.estimate import ReleasedCovariance, combine_sources
 from dp_learn.covariance.standard_errors import form_errors, least_skewness, limits_of
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 
 
 def column_of(low: float, high: float, **others: Any) -> Column:
@@ -49,7 +49,7 @@ def test_scores_have_the_limits_of_their_steps() -> None:
 def test_linked_events_vary_as_stated() -> None:
     """Two of a skewness g with the correlation r have E[z_i^2 z_j^2] = 1 + r g^2, and without a link normal errors."""
     n_rows, r, skewness = 10**8, 0.4, np.full(3, 4.0)
-    noise = OneRound(n_rows, np.ones(3), np.zeros(3), 0.0, 0.0, 0.0)
+    noise = noise_of_one_round(n_rows, np.ones(3), np.zeros(3), 0.0, (0.0, 0.0))
     correlation = np.array([[1.0, r, 0.0], [r, 1.0, 0.0], [0.0, 0.0, 1.0]])
     pooled = combine_sources("abc", [ReleasedCovariance(n_rows, correlation, noise, skewness=skewness)])
     found = form_errors(pooled, np.eye(3)).products * (n_rows - 1)

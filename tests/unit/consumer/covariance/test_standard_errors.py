@@ -30,7 +30,7 @@ from dp_learn.covariance.standard_errors import (
     sum_over_pairs,
     unexplained_variances,
 )
-from dp_learn.covariance.two_rounds import OneRound
+from dp_learn.covariance.two_rounds import noise_of_one_round
 
 Law = list[tuple[float, np.ndarray]]  # probabilities and what they are of
 
@@ -132,7 +132,7 @@ def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
     constant = 0.0 if kind == "without a constant" else 0.7
     half, mean = rng.uniform(1.0, 3.0, p), rng.normal(scale=0.3, size=p)
     exact = kind != "with a noisy constant"
-    noise = OneRound(90, half, mean, constant, 7.0, 5.0, exact_count=exact)
+    noise = noise_of_one_round(90, half, mean, constant, (7.0, 5.0), exact_count=exact)
     released = ReleasedCovariance(90, covariance, noise)
     sources, weights = {
         "rows": (rows[:1], (1.0,)),
@@ -202,7 +202,8 @@ def released(
     mean, covariance, rows = mean_and_covariance(
         matrix, np.zeros(3), HALF, constant, n_rows=N_ROWS if exact else None, off_diagonal_variance=variances[1]
     )
-    noise = OneRound(round(rows), HALF, mean / HALF, constant, *variances, exact_count=exact)
+    noise = noise_of_one_round(round(rows), HALF, mean / HALF, constant, variances, exact_count=exact)
+
     return ReleasedCovariance(round(rows), covariance, noise)
 
 
@@ -236,7 +237,7 @@ def test_estimated_errors_choose_but_prove_nothing() -> None:
     """
     with pytest.raises(EstimationError):
         form_errors(combine_sources("abc", [ReleasedCovariance(100, S, None)]), np.eye(3))
-    noise = OneRound(N_ROWS, HALF, MEAN, CONSTANT, 2e6, 1e6)
+    noise = noise_of_one_round(N_ROWS, HALF, MEAN, CONSTANT, (2e6, 1e6))
     stated, estimated = (
         combine_sources("abc", [ReleasedCovariance(N_ROWS, S, noise, estimated=estimated)])
         for estimated in (False, True)

@@ -6,8 +6,7 @@ import pytest
 from tests.unit.consumer.sources import pooled_of
 
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.inference.differences import Differences, find_differences
-from dp_learn.inference.releases import Release
+from dp_learn.inference.releases import Differences, Release, find_differences
 from dp_learn.matrices.linalg import FloatArray
 
 P, N_ROWS = 4, 2000

@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.text import Annotation
 
-from dp_learn.output.network import network_of
-from dp_learn.output.picture import draw_network, new_sheet, save_picture
+from dp_learn.output.network import draw_network, network_of, new_sheet, save_picture
 from dp_learn.pipeline.graph import GraphEstimate
 
 

@@ -7,16 +7,18 @@ import re
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from matplotlib.collections import LineCollection
-from tests.conftest import Run
+from tests.conftest import Run, policy_with
 
 import dp_learn
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import ParameterError
-from dp_learn import Learned, learn_graph
-from dp_publish import Receipt
+from dp_learn import Learned, compare_networks, describe, learn_graph
+from dp_publish import Receipt, publish
 
 
 @pytest.fixture
@@ -72,26 +74,80 @@ def test_no_homepage_writes_bibtex_of_its_own(learned: Learned, monkeypatch: pyt
     assert "@preamble" not in learned.methods()
 
 
-def test_page_files_json_and_python_hold_the_same_numbers(bundle: Receipt, command: Run, tmp_path: Path) -> None:
-    """Every table, the summary and the methods are the same in all four, and the page spells the table's numbers."""
-    command("dp-learn", bundle.path, "--report", "--out", "found")
-    folder, learned = tmp_path / "found", learn_graph(bundle.path)
-    for name, table in {"edges": learned.edges(), "nodes": learned.nodes(), "pairs": learned.pairs()}.items():
-        pd.testing.assert_frame_equal(pd.read_csv(folder / f"{name}.csv"), table, check_dtype=False, rtol=1e-14)
-    assert json.loads((folder / "summary.json").read_text()) == learned.result().summary
-    assert (folder / "methods.txt").read_text() == learned.methods()
+def read_tables(folder: Path, page: str) -> dict[str, pd.DataFrame]:
+    """Return the tables of a result's folder, after checking that its page has no number that none of them has."""
+    tables = {path.stem: pd.read_csv(path) for path in folder.glob("*.csv")}
+    written = re.findall(r"-?\d[\d.]*(?:e-?\d+)?", (folder / "summary.json").read_text())
+    known = np.concatenate([each.select_dtypes("number").to_numpy().ravel() for each in tables.values()])
+    numbers = {f"{float(number):.6g}" for number in (*known, *written)}
+    text = html.unescape((folder / "report.html").read_text())
+    shown = re.findall(page, text)
+    assert shown
+    assert {f"{float(number):.6g}" for number in shown} <= numbers
+    return tables
 
-    page = html.unescape((folder / "report.html").read_text())
-    assert learned.methods().partition("\n")[0] in page
-    cells = {float(number) for number in re.findall(r'data-order="([^"]+)"', page)}
-    shown = learned.edges()[["partial_correlation", "desparsified", "ci_low", "ci_high"]].to_numpy().ravel()
-    assert {float(f"{number:.9g}") for number in shown} <= cells
+
+@pytest.mark.slow
+def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """Every table of learn, describe and compare, the summary and the methods; and the page has the tables' numbers."""
+    rng, paths = np.random.default_rng(3), []
+    columns = {
+        "x": {"bounds": [-4, 4]},
+        "y": {"bounds": [-5, 5]},
+        "who": {"kind": "category", "categories": ["a", "b", "c"]},
+    }
+    for number in (1, 2):
+        rows = pd.DataFrame({"x": rng.normal(size=2_000), "who": rng.choice(["a", "b", "c"], 2_000)})
+        rows["y"] = rows["x"] + (rows["who"] == "a") + rng.normal(size=2_000)
+        policy = policy_with(columns, name=f"people {number}", mu=4.0, release="covariance")
+        paths.append(publish(rows, policy, out=tmp_path / f"{number}.tar", key=key).path)
+    command("dp-learn", paths[0], "--report", "--out", "learned")
+    command("dp-learn", "describe", paths[0], "--out", "described")
+    command("dp-learn", "compare", *paths, "--report", "--out", "compared")
+
+    learned, described, compared = learn_graph(paths[0]), describe(paths[0]), compare_networks(paths)
+    assert repr(compared) == "<Comparison of 1.tar, 2.tar>"
+    marked, plain = r'data-order="(-?[\d.]+(?:e-?\d+)?)"', r'<td class="number">(-?[\d.]+(?:e-?\d+)?)<'
+    files = {name: read_tables(tmp_path / name, marked) for name in ("learned", "compared")}
+    files["described"] = read_tables(tmp_path / "described", plain)
+    quantiles = described.columns[described.columns["quantity"].isin(["median", "5 %"])]
+    pairs = learned.pairs().set_index(["source", "target"])
+    python = {
+        "learned": {"edges": learned.edges(), "nodes": learned.nodes(), "pairs": learned.pairs()},
+        "described": {"description": described.columns, "crosstabs": described.crosstabs},
+        "compared": {"differences": compared.pairs(), "strengths": compared.strengths()},
+    }
+    for result, tables in python.items():
+        for name, table in tables.items():
+            found = files[result][name].fillna({"level": ""} if "level" in table else {})
+            pd.testing.assert_frame_equal(found, table, check_dtype=False, rtol=1e-14)
+    variables = learned.estimate.variables
+    for name, matrix in {"precision": variables.precision, "covariance": variables.covariance}.items():
+        assert np.allclose(files["learned"][name].iloc[:, 1:], matrix, rtol=1e-14, atol=0.0)
+    ranking = files["learned"]["ranking"].set_index(["source", "target"])["evidence"]
+    pd.testing.assert_series_equal(ranking, pairs.loc[ranking.index, "evidence"], rtol=1e-14)
+    merged = quantiles.merge(files["learned"]["quantiles"], on=["column", "quantity", "estimate", "ci_low", "ci_high"])
+    assert len(merged) == len(quantiles) > 0
+    for folder, result in {"learned": learned.result(), "compared": compared.result(), "described": described}.items():
+        assert json.loads((tmp_path / folder / "summary.json").read_text()) == json.loads(json.dumps(result.summary))
+    assert (tmp_path / "learned" / "methods.txt").read_text() == learned.methods()
 
 
 def test_a_package_lists_its_names_and_results_are_short_and_can_be_pickled(learned: Learned) -> None:
     """`dir` has all public names; no part of a result has a repr of several lines; a copy has the same tables."""
     assert dir(dp_learn) == dp_learn.__all__
-    parts = learned, learned.bundles[0], learned.estimate, learned.fit, learned.measures, learned.estimate.inference
+    described = describe(learned.bundles[0].path)
+    assert described._repr_html_().startswith("<table")
+    parts = (
+        learned,
+        described,
+        learned.bundles[0],
+        learned.bundles[0].release,
+        learned.estimate,
+        learned.fit,
+        learned.measures,
+        learned.estimate.inference,
+    )
     assert all(len(repr(part).splitlines()) == 1 and len(repr(part)) < 1000 for part in parts)
     copy = pickle.loads(pickle.dumps(learned))  # noqa: S301  of our own
     pd.testing.assert_frame_equal(copy.pairs(), learned.pairs())

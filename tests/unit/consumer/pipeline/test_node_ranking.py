@@ -12,7 +12,6 @@ from dp_bundle.manifest.columns import Source
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.inference.edges import score_pairs
-from dp_learn.inference.networks import communities_of, draw_together, measure_paths
 from dp_learn.output.messages import describe_edges
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import labelled_edges
@@ -20,7 +19,10 @@ from dp_learn.pipeline.learn import learn_sample
 from dp_learn.pipeline.measures import (
     FirstOrder,
     are_clear,
+    communities_of,
+    draw_together,
     estimate_predictability,
+    measure_paths,
     sum_edges,
     unexplained_shares,
 )

@@ -24,7 +24,7 @@ from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.store import new_key_pair
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.messages.release import describe_odds, describe_receipt, page_path, summarize_receipt, write_page
 from dp_publish.data.missing import RowReport

@@ -15,7 +15,7 @@ from tests.conftest import Run, policy_with
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.columns import Noise
-from dp_bundle.trust.keys import key_names
+from dp_bundle.trust.store import key_names
 from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import open_table
@@ -316,10 +316,12 @@ def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
 def test_a_plan_that_looks_tells_what_words_become(
     tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a table of which nothing is declared: the most columns, what the first rows show, and which are constant."""
+    """Of a table of which nothing is declared: the most columns, what the first rows show, and what they lose."""
     monkeypatch.chdir(tmp_path)
-    data = write(mixed(600, 6, 6, 3).assign(same="a"), tmp_path / "t.parquet")
+    data = write(mixed(600, 6, 6, 3).assign(same="a", few=["b", *[""] * 599]), tmp_path / "t.parquet")
     done = command("dp-publish", "plan", data, "--look")
     assert "at most" in done.stdout
-    assert "standard error of a correlation" in done.stderr
-    assert "'same'" in done.stderr
+    for said in ("standard error of a correlation", "'same'", "'few' (hardly any value)"):
+        assert said in done.stderr
+    weaker = command("dp-publish", "plan", data, "--look", "--mu", "0.01")
+    assert "a release would be refused: this release would show nothing" in weaker.stderr

@@ -12,7 +12,7 @@ from tests.unit.publisher.release.conftest import states
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle import packing as module
-from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.store import new_key_pair
 
 
 @pytest.fixture

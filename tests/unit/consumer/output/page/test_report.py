@@ -17,7 +17,8 @@ from tests.conftest import Run, make_policy
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.describe.sentences import describe_guarantee
 from dp_learn import learn_graph
-from dp_learn.output.page.curves import (
+from dp_learn.output.page.links import find_forest
+from dp_learn.output.page.report import (
     MOST_COLUMNS,
     describe_visibility,
     draw_heat_maps,
@@ -25,7 +26,6 @@ from dp_learn.output.page.curves import (
     find_heat_maps,
     find_visibility,
 )
-from dp_learn.output.page.links import find_forest
 from dp_learn.output.summary import GraphResult, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Receipt, publish
