@@ -81,7 +81,7 @@ def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, 
             expected = numbers[seen : seen + batch.num_rows]
             for index, column in enumerate(batch.columns):
                 noise = column.to_numpy() - 10.0 * index - expected
-                assert abs(noise.mean()) < 5 * 5000 / np.sqrt(len(noise))  # 80 rows
+                assert abs(noise.mean()) < 7 * 5000 / np.sqrt(len(noise))  # by chance in one of 10^12
                 assert noise.std() == pytest.approx(5000, rel=0.05)
             seen += batch.num_rows
     assert seen == n_rows

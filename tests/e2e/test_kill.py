@@ -19,7 +19,7 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_killed", [0, 3])
+@pytest.mark.parametrize("n_killed", [pytest.param(0, marks=pytest.mark.long), 3])
 def test_eight_at_once_with_room_for_three(
     n_killed: int, tmp_path: Path, key: Ed25519PrivateKey, table: pd.DataFrame
 ) -> None:
