@@ -108,11 +108,12 @@ def summarize_margin(
     if margin.counts_numbers and len(margin.edges) and not margin.labels:
         values = _whole_values(margin)
         if values is None or len(values) > 2:
-            found += [_quantile(margin, n_rows, variance, name, share) for name, share in QUANTILES.items()]
+            rows_each = rows_of_one_value(margin, n_rows, variance)
+            found += [_quantile(margin, n_rows, variance, name, rows_each) for name in QUANTILES]
         if values is not None:
             found.append(_mean(margin, values, n_rows, variance))
         least, most = bounds or (-math.inf, math.inf)
-        found = [Estimate(each.name, each.value, max(each.low, least), min(each.high, most)) for each in found]
+        found = [Estimate(name, value, max(low, least), min(high, most)) for name, value, low, high in found]
     if margin.has_gaps:
         shares, low, high = cell_shares(margin, n_rows, variance)
         found.append(Estimate("(no value)", float(shares[-1]), float(low[-1]), float(high[-1])))
@@ -198,14 +199,14 @@ def rows_of_one_value(margin: Margin, n_rows: int, variance: float) -> float | N
     return max(found, _LITTLE * typical) if is_even and found <= _MUCH * typical else None
 
 
-def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:
-    """Return a quantile of the rows with a value."""
+def _quantile(margin: Margin, n_rows: int, variance: float, name: str, rows_each: float | None) -> Estimate:
+    """Return a quantile of the rows with a value, so many of which may have the same; see `rows_of_one_value`."""
+    share = QUANTILES[name]
     counts, m, edges, sigma = margin.counts[: margin.n_filled], margin.n_filled, margin.edges, math.sqrt(variance)
     shares = margin.shares(n_rows, sigma)[:m]
     n_filled = max(1.0, float(shares.sum() * n_rows)) if margin.has_gaps else n_rows
     filled_shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
 
-    rows_each = rows_of_one_value(margin, n_rows, variance)
     places, one = (1, 0.0) if rows_each is None else (_PLACES, rows_each / n_filled)
     k = np.arange(places, (m - 1) * places + 1) / places  # cells before a place
     below = np.interp(k, np.arange(m + 1), np.append(0.0, np.cumsum(counts)))
