@@ -156,9 +156,9 @@ def ask_whose(policy: Policy, repeated: Collection[str]) -> str:
     by_column = str(_BY_COLUMN).format(shlex.quote(next(iter(repeated))))
     return (
         f"who is a person in this table? Values of {listed([*repeated])} repeat, so that several rows may be one "
-        f"person's. {by_column} protects all rows of one together, and leaves out those beyond that number. Choose it "
-        f"by how the table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by itself, and "
-        f"{_TOGETHER} rows of one person less{left}"
+        f"person's. {by_column} protects all rows of one together, up to a number of them, and leaves out more. Choose "
+        f"that number by how the table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by "
+        f"itself, and {_TOGETHER} rows of one person less{left}"
     )
 
 
