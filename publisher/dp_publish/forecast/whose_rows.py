@@ -26,7 +26,7 @@ from dp_publish.forecast.strengths import describe_worth
 from dp_publish.policy.column_survey import named_like_a_person, named_like_an_identifier
 from dp_publish.policy.model import Policy
 
-_ROWS, _LEAST_ROWS = 10_000, 20
+_ROWS, _LEAST_ROWS, _FARTHEST = 10_000, 20, 10**8
 _CELLS = 2**20
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 _LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
@@ -89,14 +89,17 @@ def _without_gaps(cells: pa.Array) -> pa.Array:
 
 
 def _find_returning(stored: Table, single: Mapping[str, pa.Array], n_first: int) -> dict[str, int]:
-    """Return the columns of which the first values return in later rows, as in the waves of a panel."""
+    """Return the columns of which the first values return in later rows, as in waves of a panel of up to 10^8 rows."""
     found: dict[str, int] = {}
+    n_read = 0
     with suppress(DataError):  # which whoever reads the rest of these rows will tell
         for batch in stored.read(dict.fromkeys(single, AS_IT_IS), batch_rows(len(single))):
-            later, n_first = batch.slice(n_first), max(n_first - batch.num_rows, 0)
+            later, n_read = batch.slice(max(n_first - n_read, 0)), n_read + batch.num_rows
             for name in single.keys() - found.keys():
                 if pc.any(pc.is_in(decoded(later.column(name)), value_set=single[name])).as_py():
                     found[name] = len(single[name])
+            if n_read > _FARTHEST or len(found) == len(single):
+                break
     return found
 
 
