@@ -72,7 +72,7 @@ def summarize_receipt(
         "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
         + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit.removeprefix('entity:'))} in all")
         + ("" if budget is None else f", of a budget of {budget:g}"),
-        "for your eyes only": "; ".join(_describe_report(receipt)),
+        "for your eyes only": ". ".join(_describe_report(receipt)),
         "licence": gap or "",
         "what to do now": f"{look}put {file} online{along}",
         "to use it": ", ".join([*graph, f"dp-bundle synthesize {file}"] if release.margins else graph),
