@@ -160,9 +160,8 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
         levels_sigma=None if levels is None else levels.sigma,
         threshold=None if levels is None else float(levels.threshold),
     )
-    rest = {"mu": steps.shares(len(words)).rest * policy.privacy.max_rows, "rho": None}
+    rest = policy.with_privacy(mu=steps.shares(len(words)).rest * policy.privacy.max_rows, rho=None)
     dropped = {name: ColumnPolicy(drop=True) for name in left_out}
-    changed = {"columns": sections | dropped, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
     truths = [name for name in sections if name in table.booleans or columns[name].look is Look.TRUTH]
     said = _describe(sections, truths, left_out)
 
@@ -171,7 +170,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     own = {name: written_as(each.look, decimals[name], missing) for name, each in columns.items() if each.look}
     own |= {name: replace(table.cells.written, is_found=True) for name in columns if ordered_levels(table, name)}
     table = replace(table, cells=replace(table.cells, own=own), layout=None)
-    return Decided(table, policy.model_copy(update=changed), discovery, left_out, said)
+    return Decided(table, rest.changed(columns=sections | dropped, sought=None), discovery, left_out, said)
 
 
 def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
@@ -381,14 +380,14 @@ def _completed(section: ColumnPolicy, policy: Policy, declared: ColumnPolicy) ->
     """
     changed: dict[str, Any] = {"unit": declared.unit, "description": declared.description or section.description}
     if policy.privacy.release != "rows":
-        return section.model_copy(update=changed)
+        return section.changed(**changed)
     if section.kind == "category":
         changed["mechanism"] = "randomized-response"
     elif section.kind == "ordered" or section.holds.stored_as is not None:
         changed["missing"] = "indicator"
     else:
         changed |= {"kind": "continuous", "missing": "midpoint"}
-    return section.model_copy(update=changed)
+    return section.changed(**changed)
 
 
 def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out: Mapping[str, str]) -> list[str]:
