@@ -12,7 +12,7 @@ places, which are public; so that the values of a column fit into memory, whatev
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind
-from dp_publish.data.row_ranges import BLOCK, spread
+from dp_publish.data.row_ranges import BLOCK, RawBatches, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
 from dp_publish.discovery.looks import (
@@ -98,7 +98,7 @@ class Decided:
     said: list[str]
 
 
-Read = Callable[[Kinds], Iterator[pa.RecordBatch]]
+Read = Callable[[Kinds], RawBatches]
 
 
 def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play) -> Told:
@@ -173,7 +173,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     return Decided(table, rest.changed(columns=sections | dropped, sought=None), discovery, left_out, said)
 
 
-def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
+def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
     """Yield blocks of rows that are evenly spread by their places alone; all of them if these are not too many."""
     every, start = spread(n_rows), 0
     for batch in batches:
