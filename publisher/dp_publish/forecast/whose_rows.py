@@ -117,7 +117,7 @@ def _recur(name: str, kept: pa.Array, table: Table) -> bool:
     whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
     if _share_like(_WHOLE, words) <= _SAME:
         return share < _SAME and _share_like(_MIXED if share <= _MANY else _CODE, words) > _SAME
-    if min(whole) > 1 and max(counts) - min(whole) <= 1:
+    if min(whole) == max(counts) > 1:
         return True
     is_long = _MANY < share < _SAME and _share_like(_LONG_NUMBER, words) > _SAME
     return is_long or (share < _RETURN and _are_numbered(words))
