@@ -52,7 +52,7 @@ test-slow: .venv/installed-dev
 		$(call marked,slow|data) tests/unit/common/vocabularies
 
 # Opens every kind of page in this machine's Chromium, without network, those of the site as it was last built;
-# axe-core comes from npm.
+# axe-core comes from npm. PICTURES=1 keeps a picture of each page in tests/browser/pictures.
 test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m "browser and not long" tests/browser $(WORKERS)
 

@@ -42,8 +42,8 @@ from dp_learn.inference.edges import error_forms, fit_for_inference, infer_edges
 from dp_learn.output.estimator_results import ESTIMATORS, refit_estimate
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import partial_correlations
+from dp_learn.pipeline.selection import alpha_grid, select_ebic
 from dp_learn.pipeline.settings import Settings
-from dp_learn.selection.criteria import alpha_grid, select_ebic
 
 Floats = NDArray[np.float64]
 Graph = tuple[NDArray[np.bool_], Floats]  # which pairs are edges, and their weights

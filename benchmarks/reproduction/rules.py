@@ -25,8 +25,8 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.inference.edges import score_pairs
 from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.selection import Selection
 from dp_learn.pipeline.settings import Settings
-from dp_learn.selection.criteria import Selection
 
 Floats = NDArray[np.float64]
 N_FOLDS = 5

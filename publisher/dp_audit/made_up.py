@@ -172,9 +172,8 @@ class Published:
 def made_up_policy(prepared: Prepared) -> Policy:
     """Return the policy for made-up tables of a table's columns; what is spent on them counts towards no budget."""
     policy = prepared.policy
-    privacy = policy.privacy.model_copy(update={"budget_mu": None})
     columns = {name: entry for name, entry in policy.columns.items() if name in prepared.kinds}
-    return policy.model_copy(update={"privacy": privacy, "columns": columns, "table": Dialect()})
+    return policy.with_privacy(budget_mu=None).changed(columns=columns, table=Dialect())
 
 
 def raw_cells(prepared: Prepared) -> list[RawCell]:

@@ -141,7 +141,7 @@ def _as_planned(prepared: Prepared) -> tuple[Policy, str]:
         return policy, "two-round"
     name = set_mechanism(prepared.policy, prepared.kinds, prepared.count_rows).name
     if privacy.neighbours.n_rows_public:  # else `auto` must choose the same for made-up rows
-        policy = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": name})})
+        policy = policy.with_privacy(mechanism=name)
     return policy, name
 
 

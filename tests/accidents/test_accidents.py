@@ -16,9 +16,9 @@ STOPS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 @pytest.mark.parametrize(
     ("by", "release", "place", "count"),
     [
-        (signal.SIGKILL, "scores", "{}.tar", 3),
-        (signal.SIGTERM, "covariance", "{}/", 3),
-        (signal.SIGKILL, "rows", "s3", 3),
+        (signal.SIGKILL, "scores", "{}.tar", 2),
+        (signal.SIGTERM, "covariance", "{}/", 2),
+        (signal.SIGKILL, "rows", "s3", 2),
         *(
             pytest.param(by, release, place, 2, marks=pytest.mark.long)
             for by in STOPS
@@ -38,7 +38,7 @@ def test_after_the_same_command_a_stopped_release_is_whole_and_paid_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("by", "count"), [(signal.SIGKILL, 4), *(pytest.param(by, 42, marks=pytest.mark.long) for by in BY)]
+    ("by", "count"), [(signal.SIGKILL, 2), *(pytest.param(by, 42, marks=pytest.mark.long) for by in BY)]
 )
 def test_learning_that_is_stopped_leaves_whole_results(by: signal.Signals, count: int, tmp_path: Path) -> None:
     """A folder of results is there as a whole, or not at all, and an earlier one is never lost."""
@@ -46,7 +46,7 @@ def test_learning_that_is_stopped_leaves_whole_results(by: signal.Signals, count
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.long)])
 def test_odd_command_lines_end_as_documented(count: int, tmp_path: Path) -> None:
     """No traceback, no fault of ours, an exit code that is documented, and nothing booked for nothing."""
     assert sum(run_lines(tmp_path / "work", count).values()) == count

@@ -56,6 +56,7 @@ _QUIET = {"columns.2.noise.sigma": 0.2}  # as if the indicator were alone in its
 _QUIET["columns.2.noise.variance"] = _STEP**2 * rounded_gaussian_variance(0.2 / _STEP)
 _ONE_COLUMN = _each(range(8, 12), "noise.sigma", 1 / 6)  # as if a category's cell moved one column alone
 _ONE_COLUMN |= _each(range(8, 12), "noise.variance", discrete_gaussian_variance(1 / 6))
+_NO_NOISE = {f"second_moments.fourth_moment.{name}": 2.0**-600 for name in ("sigma", "granularity")}
 
 _LIES: list[tuple[str, str, str, Predicate, str]] = [
     ("two columns of one name", "C1", _ROWS, {"columns.1.name": "alcohol"}, "the same name"),
@@ -137,6 +138,7 @@ _LIES: list[tuple[str, str, str, Predicate, str]] = [
     ),
     ("clip beyond all rows", "W2", _TWO, {"second_moments.column_clip": 1e-3}, "larger than any row"),
     ("fourth moment off its grid", "W3", _TWO, {"second_moments.fourth_moment.total": times(1.0001)}, "multiple"),
+    ("fourth moment without noise", "W3", _TWO, _NO_NOISE, "has no variance"),
     ("search that costs nothing", "W4", _TWO, {"guarantee.bounds_mu": 0.0}, "found privately, at a cost"),
     ("histograms that cost nothing", "G2", _COPULA, {_SIGMA: times(0.1)}, "mu is smaller"),
     ("histograms for half the cost", "G2", _COPULA, {_SIGMA: times(0.5)}, "mu is smaller"),

@@ -1,5 +1,6 @@
 """One browser for all pages; its absence is an error in one sentence, never a skipped test."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,10 +53,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.fixture(scope="session")
 def take_picture() -> Callable[[Page, str], None]:
-    """Return a function that keeps a picture of a whole page under a name, for people to look at."""
+    """Return a function that keeps a picture of a whole page under a name, for people to look at: with PICTURES=1."""
+    wanted = "PICTURES" in os.environ
     PICTURES.mkdir(exist_ok=True)
 
     def take(page: Page, name: str) -> None:
-        page.screenshot(path=PICTURES / f"{name.replace('/', ' ')}.png", full_page=True)
+        if wanted:
+            page.screenshot(path=PICTURES / f"{name.replace('/', ' ')}.png", full_page=True)
 
     return take

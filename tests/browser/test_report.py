@@ -28,7 +28,7 @@ def test_page_is_sound_in_light_and_on_a_phone_in_the_dark(
         wait_for_figures(page)
         take_picture(page, f"report {name} {place}")
         assert faults(page, keyboard=not place) == []
-        assert page.locator(".histograms svg[role=img][aria-label]").count() == (30 if name == "scores" else 0)
+        assert page.locator(".histograms svg[role=img][aria-label]").count() == (10 if name == "scores" else 0)
 
 
 def test_page_is_printed_whole(results: Results, tmp_path: Path, open_silent: Callable[..., Opened]) -> None:

@@ -6,40 +6,36 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.browser.judging import LOOKS, faults
 from tests.browser.opening import Opened
-from tests.browser.results import HOSTILE_NAMES
+from tests.browser.results import HOSTILE_NAMES, Results
 from tests.browser.test_report import wait_for_figures
-from tests.conftest import Run, make_policy
-
-from dp_publish import publish
 
 pytestmark = pytest.mark.browser
 N_PERIODS = 6
 
 
-@pytest.fixture
-def learn(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> Callable[..., Path]:
+@pytest.fixture(scope="module")
+def learn(results: Results) -> Callable[[str], Path]:
     """Publish six months of columns with hostile names, of which one link changes its sign in the fourth.
 
-    Return a function that learns from some, and returns the page.
+    Return a function that learns from some, and returns the page; each is made once.
     """
     p = len(HOSTILE_NAMES)
     for place in range(N_PERIODS):
         precision = np.eye(p) - 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
         precision[0, 1] = precision[1, 0] = -0.4 + 0.8 * (place >= 3)
         rows = np.random.default_rng(place).multivariate_normal(np.zeros(p), np.linalg.inv(precision), size=1500)
-        name = f"month-{place + 1}"
-        policy = make_policy({each: [-8, 8] for each in HOSTILE_NAMES}, name=name, mu=20.0, unit="cell")
-        publish(pd.DataFrame(rows, columns=HOSTILE_NAMES), policy, out=tmp_path / f"{name}.tar", key=key)
+        table, bounds = pd.DataFrame(rows, columns=HOSTILE_NAMES), {each: [-8.0, 8.0] for each in HOSTILE_NAMES}
+        results.publish(f"month-{place + 1}", table, bounds, seed=place, mu=20.0, unit="cell")
 
     def start(kind: str) -> Path:
         months = range(1, N_PERIODS + 1, 1 if kind == "joint" else N_PERIODS - 1)
-        files = [f"month-{month}.tar" for month in months]
-        done = command("dp-learn", kind, *files, "--out", "found", "--report")
-        assert done.returncode == 0, done.stderr
-        return tmp_path / "found" / "report.html"
+        page = results.root / kind / "report.html"
+        if not page.exists():
+            files = [f"month-{month}.bundle.tar" for month in months]
+            results.run("dp-learn", kind, *files, "--out", kind)
+        return page
 
     return start
 

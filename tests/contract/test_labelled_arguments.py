@@ -17,7 +17,7 @@ from dp_learn.estimators.columnwise import clime_precision, neighborhood_selecti
 from dp_learn.estimators.thresholded_covariance import threshold_covariance
 from dp_learn.matrices.checks import check_covariance
 from dp_learn.output.estimator_results import ESTIMATORS
-from dp_learn.selection.criteria import alpha_grid
+from dp_learn.pipeline.selection import alpha_grid
 
 NAMES = ["a", "b", "c"]
 MIXED = ["c", "a", "b"]

@@ -110,7 +110,7 @@ bounds = [0, 100]
 """
     for name, order in (("one", '["f", "m"]'), ("two", '["m", "f"]')):
         Path("people.policy.toml").write_text(text.replace("NAME", name).replace("ORDER", order))
-        assert command("dp-publish", "people.csv", "--out", f"{name}.tar").returncode == 0
+        assert command("dp-publish", "people.csv", "--new-account", "--out", f"{name}.tar").returncode == 0
     learned = command("dp-learn", "one.tar", "--out", "graph")
     assert re.search(r'\+0\.\d+ .*"sex \(m\)" -- pay', learned.stdout)
     for name in ("edges.csv", "pairs.csv", "nodes.csv", "covariance.csv", "graph.graphml"):

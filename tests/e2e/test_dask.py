@@ -42,8 +42,8 @@ class _Twice:
 @pytest.mark.filterwarnings("ignore")  # of Dask, when its workers are killed
 @pytest.mark.parametrize(
     ("n_rows", "kills"),
-    [pytest.param(4_500_000, 5, marks=pytest.mark.slow), pytest.param(18_000_000, 20, marks=pytest.mark.long)],
-)  # 6 parts of 10 columns, and 22
+    [pytest.param(3_000_000, 3, marks=pytest.mark.slow), pytest.param(18_000_000, 20, marks=pytest.mark.long)],
+)  # 4 parts of 10 columns, and 22
 def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Workers are killed, and tasks done twice: every row is published once, in its place."""
     numbers = np.arange(n_rows, dtype=float)
@@ -81,7 +81,7 @@ def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, 
             expected = numbers[seen : seen + batch.num_rows]
             for index, column in enumerate(batch.columns):
                 noise = column.to_numpy() - 10.0 * index - expected
-                assert abs(noise.mean()) < 5 * 5000 / np.sqrt(len(noise))  # 80 rows
+                assert abs(noise.mean()) < 7 * 5000 / np.sqrt(len(noise))  # by chance in one of 10^12
                 assert noise.std() == pytest.approx(5000, rel=0.05)
             seen += batch.num_rows
     assert seen == n_rows

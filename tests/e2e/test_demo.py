@@ -1,4 +1,4 @@
-"""The demo runs as the README says."""
+"""The demo runs as the README says; CI runs that of the wheel, and these are for before a release."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ def run_example(name: str, folder: Path) -> str:
     return finished.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_demo_finds_the_links_of_the_clean_table(tmp_path: Path) -> None:
     """It prints nine lines, with intervals that hold what the table shows, and leaves rows and a portal."""
     printed = run_example("demo.py", tmp_path)

@@ -19,11 +19,13 @@ QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_killed", [0, 3])
-def test_eight_at_once_with_room_for_three(
-    n_killed: int, tmp_path: Path, key: Ed25519PrivateKey, table: pd.DataFrame
+@pytest.mark.parametrize(
+    ("n_started", "n_killed"), [(5, 2), *(pytest.param(8, number, marks=pytest.mark.long) for number in (0, 3))]
+)
+def test_many_at_once_with_room_for_three(
+    n_started: int, n_killed: int, tmp_path: Path, key: Ed25519PrivateKey, table: pd.DataFrame
 ) -> None:
-    """Three succeed and others exit with 5; where three are killed and given again, it is three in the end as well."""
+    """Three succeed and others exit with 5; where some are killed and given again, it is three in the end as well."""
     table[["height", "weight"]].to_parquet(tmp_path / "big.parquet")
     (tmp_path / "big.policy.toml").write_text(
         f'[privacy]\nmu = 1.0\nbudget_mu = {3**0.5}\nrelease = "covariance"\n[columns.height]\n[columns.weight]\n'
@@ -33,7 +35,7 @@ def test_eight_at_once_with_room_for_three(
         words = [PROGRAM, "big.parquet", "--anyway", "--out", f"out-{index}.tar"]
         return subprocess.Popen(words, cwd=tmp_path, **QUIET)
 
-    rng, processes = random.Random(3), [start(index) for index in range(8)]
+    rng, processes = random.Random(3), [start(index) for index in range(n_started)]
     for process in processes[:n_killed]:
         time.sleep(rng.uniform(0.5, 2.0))
         process.kill()

@@ -132,11 +132,10 @@ def test_no_more_is_taken_than_was_said(
     pq.write_table(table_of(n_columns, n_rows), tmp_path / "wide.parquet", row_group_size=piece_rows)
     (tmp_path / "wide.policy.toml").write_text(policy_of(n_columns, release))
     publishing = memory.publishing_memory(n_columns, release, piece_rows, n_rows=n_rows)
-    said = [
-        (["policy", "wide.parquet", "--out", "new.toml"], memory.template_memory(n_columns)),
-        (["plan", "wide.parquet"], memory.plan_memory(n_columns)),
-        (["wide.parquet", "--anyway"], publishing),
-    ]
+    said = [(["wide.parquet", "--anyway"], publishing)]
+    if release == "rows":  # what the others take is that of any release
+        said += [(["policy", "wide.parquet", "--out", "new.toml"], memory.template_memory(n_columns))]
+        said += [(["plan", "wide.parquet"], memory.plan_memory(n_columns))]
     for words, needed in said:
         done = run(tmp_path, "dp-publish", *words)
         assert done.code == 0, done.said

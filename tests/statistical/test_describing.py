@@ -72,14 +72,20 @@ def test_without_noise_numbers_are_those_of_the_rows(
 
 
 def test_dates_are_dates(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """The terminal, the table and the page have the mean of dates as a date, and its deviation in days."""
+    """The terminal and the page have the mean of dates as a date, and its deviation in days."""
     days = pd.date_range("2020-01-01", periods=400, freq="D").date
     policy = policy_with({"day": {"kind": "date", "bounds": [days[0], days[-1]]}}, mu=1e4, **SUMS)
     path = publish(pd.DataFrame({"day": days}), policy, out=tmp_path / "t.tar", key=key).path
     printed = command("dp-learn", "describe", path, "--out", "found").stdout
     found = describe(path).columns.set_index("quantity")["as_date"]
     assert found["mean"].startswith("2020-07-18 (2020-07-")
-    assert found["standard deviation"] == ""
-    for text in (printed, (tmp_path / "found" / "report.html").read_text(), found.to_csv()):
-        assert found["mean"] in text
+    assert found["mean"] in printed
+    assert found["mean"] in (tmp_path / "found" / "report.html").read_text()
     assert 'day "standard deviation", days\n' in printed
+
+
+def test_no_mean_of_a_column_that_hardly_varies(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Two rounds pull its few other values in, which moves its mean by more than any interval would tell."""
+    rows = draw(3_000, 1).assign(age=np.where(np.arange(3_000) % 1_000, 50.0, 90.0))
+    path = publish(rows, policy_with(COLUMNS, mu=2.0, release="covariance"), out=tmp_path / "t.tar", key=key).path
+    assert set(describe(path).columns.query("column == 'age'")["quantity"]).isdisjoint({"mean", "standard deviation"})

@@ -9,7 +9,7 @@ import pytest
 from dp_learn import debias_covariance, graphical_lasso
 from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Split, effective_rows
-from dp_learn.selection.criteria import (
+from dp_learn.pipeline.selection import (
     Selection,
     alpha_grid,
     cross_validate,

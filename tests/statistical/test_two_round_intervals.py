@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import load_diabetes
-from tests.conftest import policy_with
+from tests.conftest import policy_with, publish_alone
 from tests.statistical.worlds import gaussian_world, random_graph
 
 from dp_bundle import open_bundle
@@ -17,8 +16,6 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.pipeline.learn import infer_pairs
-from dp_publish import publish
-from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS = 2000
 REPEATS = {10: 120, 30: 40}
@@ -38,9 +35,7 @@ def scaled(matrix: np.ndarray) -> np.ndarray:
         *(pytest.param(*case, marks=pytest.mark.long) for case in [(10, None, 0.5), (30, None, 1.0), (30, 6, 0.5)]),
     ],
 )
-def test_intervals_cover_as_often_as_they_say(
-    p: int, degrees: int | None, mu: float, key: Ed25519PrivateKey, tmp_path: Path
-) -> None:
+def test_intervals_cover_as_often_as_they_say(p: int, degrees: int | None, mu: float, tmp_path: Path) -> None:
     """Intervals hold 93 to 97 % of all correlations and partial correlations, and shorter ones hold fewer."""
     rng = np.random.default_rng(p)
     world = gaussian_world(random_graph(p).precision, degrees)
@@ -52,8 +47,8 @@ def test_intervals_cover_as_often_as_they_say(
 
     errors, covered = [], []
     for repeat in range(REPEATS[p]):
-        path = tmp_path / f"{repeat}.tar"
-        publish(pd.DataFrame(world.draw(rng, N_ROWS), columns=names), policy, out=path, key=key)
+        table = pd.DataFrame(world.draw(rng, N_ROWS), columns=names)
+        path = publish_alone(table, policy, tmp_path / f"{repeat}.tar", repeat)
         with open_bundle(path, UnsafeTrustAnyone()) as bundle:
             sample = Sample([bundle_source(bundle)])
         pooled = sample.pooled
@@ -82,7 +77,7 @@ def collinear_population() -> tuple[np.ndarray, int]:
     ],
 )
 def test_nearly_collinear_columns_are_tested_at_every_strength(
-    mu: float, repeats: int, least: float, key: Ed25519PrivateKey, tmp_path: Path
+    mu: float, repeats: int, least: float, tmp_path: Path
 ) -> None:
     """Nine of ten releases or more are tested, and nominal 95 % intervals hold nearly as many partial correlations."""
     correlation, n_rows = collinear_population()
@@ -96,15 +91,13 @@ def test_nearly_collinear_columns_are_tested_at_every_strength(
     covered = []
     for repeat in range(repeats):
         table = pd.DataFrame(rng.multivariate_normal(np.zeros(p), correlation, n_rows), columns=names)
-        publish(table, policy, out=tmp_path / "t.tar", key=key, keystream=insecure_keystream(repeat))
-        with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
+        path = publish_alone(table, policy, tmp_path / f"{repeat}.tar", repeat)
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
             sample = Sample([bundle_source(bundle)])
         try:
             low, high = infer_pairs(sample, sample.pooled, np.arange(p))[0].partial_intervals()
         except EstimationError:
             continue
-        finally:
-            (tmp_path / "t.tar").unlink()
         covered.append(((low <= partial) & (partial <= high))[upper])
 
     assert len(covered) >= 0.9 * repeats

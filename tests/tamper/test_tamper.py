@@ -145,16 +145,37 @@ def measured() -> Callable[[Path], tuple[float, float]]:
     return measure
 
 
+def least(call: Callable[[], object], *, times: int = 3) -> float:
+    """Return the least processor time of some calls; in one of them Python may collect garbage, of tests before it."""
+    found = []
+    for _ in range(times):
+        began = time.thread_time()
+        call()
+        found.append(time.thread_time() - began)
+    return min(found)
+
+
+@pytest.fixture(scope="module")
+def reading() -> float:
+    """Return the time that Python's own reader of JSON takes for a tenth of the longest manifest."""
+    content = json.dumps(dict.fromkeys(map(str, range(69_000)), 0))
+    return least(lambda: json.loads(content))
+
+
+def refuse(path: Path, error: type[Exception], *trust: Any) -> None:
+    """Refuse a bundle."""
+    with pytest.raises(error):
+        open_bundle(path, *trust)
+
+
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_manifest_of_a_stranger_costs_next_to_nothing(bomb: str, tmp_path: Path) -> None:
+def test_manifest_of_a_stranger_costs_next_to_nothing(bomb: str, tmp_path: Path, reading: float) -> None:
     """Before the signer is known nothing but the envelope's ends is looked at, whatever is in between."""
     stranger = Ed25519PrivateKey.generate()
     content = sign_envelope(BOMBS[bomb], stranger).to_bytes()
     path = write(tmp_path / "bomb.tar", {MANIFEST_NAME: content})
-    before, used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    with pytest.raises(UntrustedKeyError):
-        open_bundle(path)
-    assert time.process_time() - used < 0.05
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert least(lambda: refuse(path, UntrustedKeyError)) < reading
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1024
 
 
@@ -168,17 +189,13 @@ def test_manifest_of_a_bad_signer_costs_little(bomb: str, tmp_path: Path, measur
     assert megabytes < 256
 
 
-def test_archive_of_many_members_is_not_scanned_before_it_is_signed(tmp_path: Path) -> None:
+def test_archive_of_many_members_is_not_scanned_before_it_is_signed(tmp_path: Path, reading: float) -> None:
     """65,536 headers are looked at only where a trusted signer has signed as many."""
     content = sign_envelope(b"{}", Ed25519PrivateKey.generate()).to_bytes()
     members = {MANIFEST_NAME: content} | {f"data/part-{index:05d}.parquet": b"" for index in range(65_000)}
     path = write(tmp_path / "many.tar", members)
-    used = time.process_time()
-    with pytest.raises(UntrustedKeyError):
-        open_bundle(path)
-    with pytest.raises(BundleFormatError):
-        open_bundle(path, UnsafeTrustAnyone())
-    assert time.process_time() - used < 0.1
+    assert least(lambda: refuse(path, UntrustedKeyError)) < reading
+    assert least(lambda: refuse(path, BundleFormatError, UnsafeTrustAnyone())) < reading
 
 
 READ_ALL = """
@@ -240,7 +257,7 @@ def _integer_columns(widths: list[int], sigmas: list[float]) -> list[dict[str, A
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["cell", "row"])
 @pytest.mark.parametrize("sigma", [5.0, 100.0, 1e6])
-def test_wide_integer_tables_are_checked_at_once(unit: str, sigma: float, bundle: Receipt) -> None:
+def test_wide_integer_tables_are_checked_at_once(unit: str, sigma: float, bundle: Receipt, reading: float) -> None:
     """Thousands of columns that all differ are checked in a moment, and an epsilon a tenth too good is refused."""
     sigmas = [sigma * (1 + index / 3000) for index in range(3000)]
     widths = [max(1, round(each / 20)) for each in sigmas]
@@ -255,14 +272,12 @@ def test_wide_integer_tables_are_checked_at_once(unit: str, sigma: float, bundle
     others = {"row" if unit == "cell" else "cell": 0.50001 * other**2}
     predicate["cumulative"] |= {**total, "other_units_rho": others}
 
-    def read(factor: float) -> float:
+    def spelled(factor: float) -> bytes:
         points = [(delta, factor * epsilon_for_delta(mu, delta)) for delta in (1e-4, 1e-6, 1e-10)]
         predicate["guarantee"]["epsilon_delta"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in points]
-        content = spell(statement)
-        used = time.process_time()
-        Statement.from_bytes(content)
-        return time.process_time() - used
+        return spell(statement)
 
-    assert read(1.05) < 1.0
+    sound = spelled(1.05)
+    assert least(lambda: Statement.from_bytes(sound), times=1) < 10 * reading
     with pytest.raises(BundleFormatError, match="epsilon is smaller"):
-        read(0.9)
+        Statement.from_bytes(spelled(0.9))

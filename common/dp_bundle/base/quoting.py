@@ -55,9 +55,9 @@ def name_columns(names: Sequence[str], most: int = 10) -> str:
     return and_more([quote_name(name, longest=_LONGEST_IN_SENTENCE) for name in names], most)
 
 
-def and_more(shown: Sequence[object], most: int) -> str:
+def and_more(shown: Sequence[object], most: int, between: str = ", ") -> str:
     """Return so many things for a sentence, and how many more there are."""
-    words = ", ".join(map(str, shown[:most]))
+    words = between.join(map(str, shown[:most]))
     return words if len(shown) <= most else f"{words} and {len(shown) - most} more"
 
 

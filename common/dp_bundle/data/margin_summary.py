@@ -109,11 +109,12 @@ def summarize_margin(
     if margin.counts_numbers and len(margin.edges) and not margin.labels:
         values, filled = _whole_values(margin), shares[: margin.n_filled]
         if values is None or len(values) > 2:
-            found += [_quantile(margin, filled, n_rows, variance, quantile) for quantile in QUANTILES.items()]
+            rows_each = rows_of_one_value(margin, n_rows, variance)
+            found += [_quantile(margin, filled, n_rows, variance, name, rows_each) for name in QUANTILES]
         if values is not None:
             found.append(_mean(margin, values, filled, n_rows, variance))
         least, most = bounds or (-math.inf, math.inf)
-        found = [Estimate(each.name, each.value, max(each.low, least), min(each.high, most)) for each in found]
+        found = [Estimate(name, value, max(low, least), min(high, most)) for name, value, low, high in found]
     if margin.has_gaps:
         found.append(Estimate("(no value)", *(float(each[-1]) for each in (shares, *ends))))
     return found
@@ -198,14 +199,18 @@ def rows_of_one_value(margin: Margin, n_rows: int, variance: float) -> float | N
     return max(found, _LITTLE * typical) if is_even and found <= _MUCH * typical else None
 
 
-def _quantile(margin: Margin, shares: Floats, n_rows: int, variance: float, quantile: tuple[str, float]) -> Estimate:
-    """Return a quantile of the rows with a value, by its name and its share, and the shares of their cells."""
-    m, (name, share), edges, sigma = len(shares), quantile, margin.edges, math.sqrt(variance)
-    counts = margin.counts[:m]
+def _quantile(
+    margin: Margin, shares: Floats, n_rows: int, variance: float, name: str, rows_each: float | None
+) -> Estimate:
+    """Return a quantile of the rows with a value, by the shares of their cells.
+
+    So many of them may have the same value; see `rows_of_one_value`.
+    """
+    share, edges, sigma = QUANTILES[name], margin.edges, math.sqrt(variance)
+    m, counts = len(shares), margin.counts[: len(shares)]
     n_filled = max(1.0, float(shares.sum() * n_rows)) if margin.has_gaps else n_rows
     filled_shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
 
-    rows_each = rows_of_one_value(margin, n_rows, variance)
     places, one = (1, 0.0) if rows_each is None else (_PLACES, rows_each / n_filled)
     k = np.arange(places, (m - 1) * places + 1) / places  # cells before a place
     below = np.interp(k, np.arange(m + 1), np.append(0.0, np.cumsum(counts)))

@@ -127,6 +127,8 @@ def describe_columns(bundle: Bundle) -> Description:
     unknown = [column.name for column in release.columns if column.transform is not None]
     unknown += [name for name, (_, _, share) in clipped_shares(bundle).items() if share > HARDLY]
     places = {name: place for place, name in enumerate(sample.pooled.columns)}
+    if release.second_moments is not None and release.second_moments.first_round is not None:  # which clips them
+        unknown += [name for name, place in places.items() if name not in levels and np.isnan(deviations[place, 0])]
     for name, place in places.items():
         column, level = levels.get(name, (name, ""))
         if level and (column, "share") not in known:

@@ -48,8 +48,7 @@ from dp_learn.matrices.choices import RepairMethod, Rule, Weights
 from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, label_nodes, start_of_tests
-from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
-from dp_learn.selection.criteria import (
+from dp_learn.pipeline.selection import (
     SMALLEST,
     PathOptions,
     Selection,
@@ -59,6 +58,7 @@ from dp_learn.selection.criteria import (
     select_stars,
     stars_subsample_share,
 )
+from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"

@@ -51,8 +51,8 @@ from dp_learn.pipeline.compare import (
 from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.measures import NodeMeasures, measure_at, why_undrawn
+from dp_learn.pipeline.selection import near_definite
 from dp_learn.pipeline.settings import Nodes
-from dp_learn.selection.criteria import near_definite
 
 MOST_PERIODS = 60
 N_DRAWS, FEW_DRAWS = 1000, 500

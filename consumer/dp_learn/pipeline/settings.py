@@ -17,7 +17,7 @@ from dp_learn.inference.edges import InferenceFit, fit_for_inference
 from dp_learn.matrices.choices import Rule, Weights
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair
-from dp_learn.selection.criteria import Selection
+from dp_learn.pipeline.selection import Selection
 
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 ERRORS = ("#n/a", "#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!")  # of spreadsheets, in lower case
 GAPS = ("", "na", "n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".", r"\n", *ERRORS)
 TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
-SIGNS = ("%", "$", "€", "£", "¥", "EUR", "USD", "GBP", "CHF")
+_CODES = ("EUR", "USD", "GBP", "CHF", "SEK", "NOK", "DKK", "PLN", "CZK", "BRL", "JPY", "CNY", "INR")
+SIGNS = ("%", "$", "€", "£", "¥", "₹", "R$", "kr", "zł", "Kč", "元", "円", *_CODES)
 BLANKS = r"' \x{a0}\x{202f}"
 POINT = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 COMMA = r"[+-]?(?:\d+,?\d*|,\d+)(?:[eE][+-]?\d+)?"

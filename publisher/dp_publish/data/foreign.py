@@ -10,7 +10,7 @@ Rows are read in pieces, so that memory is constant, but for formats that tell n
 
 import contextlib
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from dp_bundle.base.errors import DpGraphError, SchemaError
 from dp_bundle.base.wording import ENCODING
 from dp_publish.data.frames import as_word
-from dp_publish.data.row_ranges import RowRanges, memory_ranges
+from dp_publish.data.row_ranges import ReadBatches, RowRanges, memory_ranges
 from dp_publish.data.typed import with_words
 
 FOREIGN = {
@@ -142,7 +142,7 @@ class ForeignFile:
     def _whole(self) -> pa.Table:
         return self._read(self.schema.names)
 
-    def _read_pieces(self, pieces: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+    def _read_pieces(self, pieces: range, names: list[str], rows: int) -> ReadBatches:
         for piece in pieces:
             table = self._read(names, row_offset=piece * _PIECE, row_limit=_PIECE)
             yield from table.to_batches(max_chunksize=rows)

@@ -46,7 +46,9 @@ ARROW = (".arrow", ".feather", ".ipc")
 BLOCK, MOST_LOOKED = 1024, 2**18  # rows, of which blocks that are evenly spread are looked at in a large table
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
 
-ReadPieces: TypeAlias = Callable[[range, list[str], int], Generator[pa.RecordBatch, None, None]]
+RawBatches: TypeAlias = Iterator[pa.RecordBatch]
+ReadBatches: TypeAlias = Generator[pa.RecordBatch, None, None]  # which are closed at their end
+ReadPieces: TypeAlias = Callable[[range, list[str], int], ReadBatches]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class RowRanges:
     def _starts(self) -> list[int]:
         return [*accumulate(self.sizes, initial=0)]
 
-    def read(self, names: list[str], rows: int, start: int, stop: int) -> Generator[pa.RecordBatch, None, None]:
+    def read(self, names: list[str], rows: int, start: int, stop: int) -> ReadBatches:
         """Yield the rows from `start` to before `stop` in batches of at most `rows` rows; no piece is read twice."""
         starts = self._starts
         first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
@@ -103,7 +105,7 @@ def arrow_ranges(path: Path) -> RowRanges:
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         sizes = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
 
-    def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+    def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in wanted:
                 batch = reader.get_batch(index).select(names)
@@ -117,7 +119,7 @@ def memory_ranges(table: pa.Table) -> RowRanges:
     whole, rest = divmod(table.num_rows, _MEMORY_ROWS)
     sizes = [*[_MEMORY_ROWS] * whole, *([rest] if rest else [])]
 
-    def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+    def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
         chosen = table.select(names).slice(wanted.start * _MEMORY_ROWS, len(wanted) * _MEMORY_ROWS)
         yield from chosen.to_batches(max_chunksize=rows)
 
@@ -273,13 +275,13 @@ class ParquetFiles:
         """The rows of the files, one after the other, by their row groups."""
         pieces = [(place, group) for place, groups in enumerate(self.sizes) for group in range(len(groups))]
 
-        def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+        def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
             for place, groups in groupby(pieces[wanted.start : wanted.stop], key=lambda piece: piece[0]):
                 yield from self._read(place, [group for _, group in groups], names, rows)
 
         return RowRanges([size for groups in self.sizes for size in groups], read)
 
-    def _read(self, place: int, groups: Sequence[int], names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, place: int, groups: Sequence[int], names: Sequence[str], rows: int) -> RawBatches:
         """Yield the rows of some row groups of a file, in batches of at most `rows` rows.
 
         Parameters

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from dp_publish.data.frames import JSON, Frame, arrow_table, is_of_pandas, read_
 from dp_publish.data.kinds import OF_TEXT, ColumnType, Kinds
 from dp_publish.data.row_ranges import (
     ARROW,
+    RawBatches,
     RowRanges,
     arrow_ranges,
     describe_files,
@@ -111,7 +112,7 @@ class Table:
     """
 
     types: dict[str, ColumnType]
-    batches: Callable[[list[str], int], Iterator[pa.RecordBatch]]
+    batches: Callable[[list[str], int], RawBatches]
     cells: Cells = field(default_factory=Cells)
     booleans: frozenset[str] = frozenset()
     layout: Layout | None = None
@@ -133,7 +134,7 @@ class Table:
             table = replace(self, batches=lambda names, rows: iter([head.select(names).slice(0, rows)]))
         return next(table.read(kinds, rows), None)
 
-    def read(self, kinds: Kinds, rows: int, start: int = 0, stop: int | None = None) -> Iterator[pa.RecordBatch]:
+    def read(self, kinds: Kinds, rows: int, start: int = 0, stop: int | None = None) -> RawBatches:
         """Yield record batches of at most `rows` rows: of all, or of those from `start` to before `stop`.
 
         Parameters
@@ -223,7 +224,7 @@ class Table:
         require = self.unchanged(fingerprint)
         require()
 
-        def read(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        def read(names: list[str], rows: int) -> RawBatches:
             yield from self.batches(names, rows)
             require()
 

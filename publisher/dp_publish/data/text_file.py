@@ -30,7 +30,7 @@ from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
 from dp_publish.data.cells import is_lost
 from dp_publish.data.dialect import PACKED, Layout, endless_blank, open_bytes, open_lines
-from dp_publish.data.row_ranges import BLOCK, MOST_LOOKED, spread
+from dp_publish.data.row_ranges import BLOCK, MOST_LOOKED, RawBatches, spread
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
 _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
@@ -70,7 +70,7 @@ class TextFile:
     path: Place
     layout: Layout
 
-    def read(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, names: list[str], rows: int) -> RawBatches:
         """Yield batches of some columns as words; what is not in the file's encoding is replaced in them.
 
         Raises
@@ -130,7 +130,7 @@ class TextFile:
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise self._damaged() from None
 
-    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, names: list[str]) -> RawBatches:
         layout, scan, types = self.layout, self._scan, dict.fromkeys(names, _RAW)
         convert = pacsv.ConvertOptions(
             include_columns=names, column_types=types, null_values=[""], strings_can_be_null=True

@@ -12,7 +12,7 @@ places, which are public; so that the values of a column fit into memory, whatev
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from dp_bundle.manifest.guarantee import Discovery
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind
-from dp_publish.data.row_ranges import BLOCK, spread
+from dp_publish.data.row_ranges import BLOCK, RawBatches, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
 from dp_publish.discovery.looks import (
@@ -100,7 +100,7 @@ class Decided:
     said: list[str]
 
 
-Read = Callable[[Kinds], Iterator[pa.RecordBatch]]
+Read = Callable[[Kinds], RawBatches]
 
 
 def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play) -> Told:
@@ -162,9 +162,8 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
         levels_sigma=None if levels is None else levels.sigma,
         threshold=None if levels is None else float(levels.threshold),
     )
-    rest = {"mu": steps.shares(len(words)).rest * policy.privacy.max_rows, "rho": None}
+    rest = policy.with_privacy(mu=steps.shares(len(words)).rest * policy.privacy.max_rows, rho=None)
     dropped = {name: ColumnPolicy(drop=True) for name in left_out}
-    changed = {"columns": sections | dropped, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
     truths = [name for name in sections if name in table.booleans or columns[name].look is Look.TRUTH]
     said = _describe(sections, truths, left_out)
 
@@ -173,10 +172,10 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     own = {name: written_as(each.look, decimals[name], missing) for name, each in columns.items() if each.look}
     own |= {name: replace(table.cells.written, is_found=True) for name in columns if ordered_levels(table, name)}
     table = replace(table, cells=replace(table.cells, own=own), layout=None)
-    return Decided(table, policy.model_copy(update=changed), discovery, left_out, said)
+    return Decided(table, rest.changed(columns=sections | dropped, sought=None), discovery, left_out, said)
 
 
-def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
+def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
     """Yield blocks of rows that are evenly spread by their places alone; all of them if these are not too many."""
     every, start = spread(n_rows), 0
     for batch in batches:
@@ -389,14 +388,14 @@ def _completed(section: ColumnPolicy, policy: Policy, declared: ColumnPolicy) ->
     """
     changed: dict[str, Any] = {"unit": declared.unit, "description": declared.description or section.description}
     if policy.privacy.release != "rows":
-        return section.model_copy(update=changed)
+        return section.changed(**changed)
     if section.kind == "category":
         changed["mechanism"] = "randomized-response"
     elif section.kind == "ordered" or section.holds.stored_as is not None:
         changed["missing"] = "indicator"
     else:
         changed |= {"kind": "continuous", "missing": "midpoint"}
-    return section.model_copy(update=changed)
+    return section.changed(**changed)
 
 
 def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out: Mapping[str, str]) -> list[str]:

@@ -32,7 +32,6 @@ from dp_publish.forecast.assumptions import (
     of_the_table,
     tells_columns,
     with_entries,
-    with_privacy,
     with_some_words,
 )
 from dp_publish.forecast.outlook import Outlook, describe_links, forecast, smallest_seen
@@ -126,7 +125,7 @@ def draw_error(row: Outlook) -> Outlook:
 
 def _other_settings(policy: Policy, kinds: Kinds, n_rows: int) -> Iterator[str]:
     """Yield what else a covariance release of all columns could be."""
-    chosen = with_privacy(policy, mechanism="auto", l2_radius=None)
+    chosen = policy.with_privacy(mechanism="auto", l2_radius=None)
     if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
         without = ", without l2_radius" if policy.privacy.l2_radius is not None else ""
         by = typed(f"--mechanism auto{without}")
@@ -177,7 +176,7 @@ def mu_to_see(prepared: Prepared, rho: float, most: float = MOST_TO_SEE) -> floa
     policy, kinds, n_rows = prepared.policy, prepared.kinds, prepared.count_rows()
     if policy.sought is not None:
         policy, kinds = with_some_words(policy)
-    strong = with_privacy(policy, epsilon=None, delta=None, rho=None, mu=most / _STEP**_STEPS)
+    strong = policy.with_privacy(epsilon=None, delta=None, rho=None, mu=most / _STEP**_STEPS)
     found = least_mu(strong, lambda weaker: (forecast(weaker, kinds, n_rows).shown.seen or math.inf) <= rho, most)
     if found is None:
         raise PolicyError(
@@ -193,7 +192,7 @@ def least_mu(policy: Policy, suffices: Callable[[Policy], object], most: float =
     others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
     mu = policy.privacy.strength.mu if policy.privacy.strength is not None else math.inf
     while (mu := mu * _STEP) <= most * (1 + _ROUNDING):
-        if suffices(with_privacy(policy, **others, mu=mu)):
+        if suffices(policy.with_privacy(**others, mu=mu)):
             return mu
     return None
 
@@ -212,10 +211,10 @@ def _seen(policy: Policy, kinds: Kinds, n_rows: int) -> str:
 
 def _most_columns(policy: Policy, kinds: Kinds, n_rows: int, mu: float) -> int:
     """Return the largest number of columns, from the first on, of which second moments would still show something."""
-    open_policy = with_privacy(policy, l2_radius=None)
+    open_policy = policy.with_privacy(l2_radius=None)
     if not policy.privacy.is_moments:
         of_moments = Privacy(release="covariance", unit=policy.privacy.unit, mu=mu)
-        open_policy = policy.model_copy(update={"privacy": of_moments})
+        open_policy = policy.changed(privacy=of_moments)
     names = list(kinds)
     shown, hidden = 1, len(names)
     while hidden - shown > 1:

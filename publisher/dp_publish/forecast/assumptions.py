@@ -115,13 +115,8 @@ def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:
 
 def with_entries(policy: Policy, changes: Mapping[str, Mapping[str, Any]]) -> Policy:
     """Return the policy with these entries in the sections of columns."""
-    changed = {name: policy.column(name).model_copy(update=entries) for name, entries in changes.items()}
-    return policy.model_copy(update={"columns": {**policy.columns, **changed}})
-
-
-def with_privacy(policy: Policy, **changes: Any) -> Policy:
-    """Return the policy with these entries in its privacy section."""
-    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update=changes)})
+    changed = {name: policy.column(name).changed(**entries) for name, entries in changes.items()}
+    return policy.changed(columns={**policy.columns, **changed})
 
 
 def calibrate_assumed(policy: Policy, kinds: Kinds) -> tuple[tuple[Column, ...], float]:
@@ -199,4 +194,4 @@ def _with_words(policy: Policy, words: Collection[str], each: int, others: int) 
     names = sorted(sought.names, key=lambda name: name not in words)
     parts = {name: range(each if name in words else others) for name in names}
     kinds = {f"{name}={part}" if part else name: "continuous" for name in names for part in parts[name]}
-    return policy.model_copy(update={"sought": sought._replace(n_listed=len(words))}), kinds
+    return policy.changed(sought=sought._replace(n_listed=len(words))), kinds

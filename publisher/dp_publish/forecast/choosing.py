@@ -89,5 +89,4 @@ def choose_release(
 
 
 def _changed(policy: Policy, release: str, *, find: bool = False) -> Policy:
-    privacy = policy.privacy.model_copy(update={"release": release})  # which counts as given from now on
-    return policy.model_copy(update={"privacy": privacy, "find": find})
+    return policy.with_privacy(release=release).changed(find=find)  # which counts as given from now on

@@ -78,7 +78,7 @@ def point_out_oddities(table: Table, names: Collection[str], *, declared: bool =
             told.setdefault(about, []).append(f"{what} of {name!r}")
     unless = _EMPTIED + f", or listed in {MISSING_VALUES}{IN_POLICY}" * (table.layout is not None)
     return said + [
-        about.format(where=where, cells=and_more(what, _SHOWN), unless=unless, leave_out=LEAVE_OUT)
+        about.format(where=where, cells=and_more(what, _SHOWN, "; "), unless=unless, leave_out=LEAVE_OUT)
         for about, what in told.items()
     ]
 

@@ -57,7 +57,7 @@ def columns_of(
         others = sum(told) < (1 - least / 2) * counts.total()
         n_levels = len(told) + others if sum(told) > HELD * counts.total() else 0
         parts[name] = n_levels if n_levels > 2 else n_levels // 2
-    return policy.model_copy(update={"sought": sought._replace(n_listed=len(words))}), parts
+    return policy.changed(sought=sought._replace(n_listed=len(words))), parts
 
 
 def doubt_words(prepared: Prepared) -> list[str]:

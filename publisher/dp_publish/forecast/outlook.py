@@ -339,7 +339,7 @@ def _rows_instead(policy: Policy, kinds: Kinds, strength: Privacy) -> tuple[Colu
     of_rows = with_entries(policy, {name: {"bounds": (0.0, high)} for name, high in (highest | of_gaps).items()})
     whole = {name: "integer" if name in highest else kind for name, kind in kinds.items()}
     try:
-        return calibrate_assumed(of_rows.model_copy(update={"privacy": strength}), whole)[0]
+        return calibrate_assumed(of_rows.changed(privacy=strength), whole)[0]
     except (ParameterError, PolicyError, PrivacyError):
         return ()
 

@@ -39,7 +39,7 @@ def policy_at(policy: Policy, mechanism: str | None, mu: float) -> Policy:
     if mechanism is not None:
         changes["mechanism"] = mechanism if takes_mu(mechanism) else Gaussian.name
     privacy = Privacy.model_validate({**policy.privacy.model_dump(exclude={*STRENGTHS, "delta"}), **changes})
-    return policy.model_copy(update={"privacy": privacy})
+    return policy.changed(privacy=privacy)
 
 
 def takes_mu(mechanism: str | None) -> bool:

@@ -32,18 +32,22 @@ from dp_publish.policy.column_survey import (
 )
 from dp_publish.policy.model import Policy
 
+_FARTHEST = 10**8
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 _LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
 _MANY, _SAME = 0.1, 0.99  # different words, of all: more than categories have, and fewer than one in every row
-_CODE, _LONG_NUMBER = r"^\S*\d\S*$", r"^\s*\d{9,}\s*$"
-_MIXED = r"^\S*(?:\pL\S*\d|\d\S*\pL)\S*$"  # letters and digits, unlike times and ranges of ages
+_WHOLE, _NUMBERED, _LONG_NUMBER = r"^\d+$", r"^[1-9]\d{3,}[1-9]$", r"^\d{9,}$"
+_PART = r"[\dA-Z+/.()-]"  # of codes in several parts, as of telephones and plates
+_CODE = rf"^(?:\S*\d\S*|(?:{_PART}+ )*{_PART}*\d{_PART}*(?: {_PART}+)*)$"
+_MIXED = r"^\S*(?:\pL\S*\d|\d\S*\pL)\S*$"  # letters and digits, which ranges of ages have not
+_OF_TIME = (  # months, days, hours
+    r"^(?:(?:19|20)\d\d\D?(?:0[1-9]|1[0-2])(?:\D?\d\d)?|\d\d?[./-]\d\d?[./-](?:19|20)?\d\d)?"
+    r"(?:[ T]?\d\d?[:h]\d\d(?::\d\d)?)?$"
+)
 _THING = re.compile(  # names of columns whose codes recur, and are no person's
     r"(?i)(?:^|[\W_])(?:zip|plz|post|icd|diag|atc|prod|sku|item|arti[ck]|model|vers|dat[eu]|time|zone|flight|gene|snp"
     r"|year|jahr|ann[eoé]|año|day|month|week|quarter|trial|wave)"
 )
-_WHOLE = (Look.WHOLE, Look.CODE)
-_NUMBERED = r"^[1-9]\d{3,}[1-9]$"
-_OF_TIME = r"^(?:(?:19|20)\d\d\D?(?:0[1-9]|1[0-2])(?:\D?\d\d)?|\d\d?[:h]\d\d(?::\d\d)?)$"  # months, days, hours
 _ALIKE, _ROUND, _RETURN = 0.9, 0.2, 0.5  # of numbers of persons: of one length, that end in a zero, different ones
 _TOGETHER = 10  # rows of one person, for which it is said what remains of the protection
 _BY_COLUMN = Phrase("--unit {} --max-rows K", "“Several rows may be one person’s”")
@@ -84,53 +88,58 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
 
 
 def _find_returning(stored: Table, single: Mapping[str, pa.Array], n_first: int) -> dict[str, int]:
-    """Return the columns of which the first values return in later rows, as in the waves of a panel."""
+    """Return the columns of which the first values return in later rows, as in waves of a panel of up to 10^8 rows."""
     found: dict[str, int] = {}
+    n_read = 0
     with suppress(DataError):  # which whoever reads the rest of these rows will tell
         for batch in stored.read(dict.fromkeys(single, AS_IT_IS), batch_rows(len(single))):
-            later, n_first = batch.slice(n_first), max(n_first - batch.num_rows, 0)
+            later, n_read = batch.slice(max(n_first - n_read, 0)), n_read + batch.num_rows
             for name in single.keys() - found.keys():
                 if pc.any(pc.is_in(decoded(later.column(name)), value_set=single[name])).as_py():
                     found[name] = len(single[name])
+            if n_read > _FARTHEST or len(found) == len(single):
+                break
     return found
 
 
 def _may_return(kept: pa.Array, table: Table) -> bool:
     """Return whether different values may be those of persons: whole numbers or codes."""
-    look = _look_of(kept, table)
-    return look in _WHOLE or (look is Look.WORD and _share_like(_CODE, kept) > _SAME)
+    words = _words_of(kept, table)
+    return words is not None and _share_like(_CODE, words) > _SAME
 
 
 def _recur(name: str, kept: pa.Array, table: Table) -> bool:
     """Return whether values recur as identifiers of persons do, though their column is not named so."""
-    counts, look = pc.value_counts(kept).field("counts").to_pylist(), _look_of(kept, table)
-    if len(counts) < _LEAST_ALIKE or look not in (*_WHOLE, Look.WORD) or _share_like(_OF_TIME, kept) > _SAME:
+    counts, words = pc.value_counts(kept).field("counts").to_pylist(), _words_of(kept, table)
+    if len(counts) < _LEAST_ALIKE or words is None or _THING.search(name) or _share_like(_OF_TIME, words) > _SAME:
         return False
-    n_runs = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
+    n_runs, share = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py(), len(counts) / len(kept)
     whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
-    share, of_things = len(counts) / len(kept), _THING.search(name) is not None
-    is_few, is_balanced = share <= _MANY, min(whole) == max(counts) > 1
-    if look in _WHOLE and not of_things and (is_balanced or (share < _RETURN and _are_numbered(kept))):
+    if _share_like(_WHOLE, words) <= _SAME:
+        return share < _SAME and _share_like(_MIXED if share <= _MANY else _CODE, words) > _SAME
+    if min(whole) == max(counts) > 1:
         return True
-    pattern = _LONG_NUMBER if look in _WHOLE else _MIXED if is_few else _CODE
-    return not (is_few and of_things) and share < _SAME and _share_like(pattern, kept) > _SAME
+    is_long = _MANY < share < _SAME and _share_like(_LONG_NUMBER, words) > _SAME
+    return is_long or (share < _RETURN and _are_numbered(words))
 
 
-def _are_numbered(kept: pa.Array) -> bool:
+def _are_numbered(words: pa.Array) -> bool:
     """Return whether nearly all whole numbers have as many digits, and zeros at their ends no oftener than others."""
-    lengths = pc.value_counts(pc.utf8_length(kept.cast(pa.string()))).field("counts")
-    return pc.max(lengths).as_py() > _ALIKE * len(kept) and _share_like(_NUMBERED, kept) > 1 - _ROUND
+    lengths = pc.value_counts(pc.utf8_length(words)).field("counts")
+    return pc.max(lengths).as_py() > _ALIKE * len(words) and _share_like(_NUMBERED, words) > 1 - _ROUND
 
 
-def _look_of(kept: pa.Array, table: Table) -> Look | None:
-    """Return what values look like; nothing is said of stored numbers that are not whole."""
-    if not (is_text(kept.type) or pa.types.is_integer(kept.type)):
+def _words_of(kept: pa.Array, table: Table) -> pa.Array | None:
+    """Return values as words, if they are words or whole numbers, also as programs write those of columns with gaps."""
+    if not (is_text(kept.type) or pa.types.is_integer(kept.type) or pa.types.is_floating(kept.type)):
         return None
-    return as_they_look(kept.cast(pa.string()), table.cells.written)[0]
+    words = pc.replace_substring_regex(kept.cast(pa.string()), r"\.0+$", "")
+    is_word = as_they_look(words, table.cells.written)[0] is Look.WORD
+    return words if is_word or _share_like(_WHOLE, words) > _SAME else None
 
 
-def _share_like(pattern: str, kept: pa.Array) -> float:
-    share: float = pc.mean(pc.match_substring_regex(kept.cast(pa.string()), pattern)).as_py()
+def _share_like(pattern: str, words: pa.Array) -> float:
+    share: float = pc.mean(pc.match_substring_regex(words, pattern)).as_py()
     return share
 
 
@@ -151,9 +160,9 @@ def ask_whose(policy: Policy, repeated: Collection[str]) -> str:
     by_column = str(_BY_COLUMN).format(shlex.quote(next(iter(repeated))))
     return (
         f"who is a person in this table? Values of {listed([*repeated])} repeat, so that several rows may be one "
-        f"person's. {by_column} protects all rows of one together, and leaves out those beyond that number. Choose it "
-        f"by how the table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by itself, and "
-        f"{_TOGETHER} rows of one person less{left}"
+        f"person's. {by_column} protects all rows of one together, up to a number of them, and leaves out more. Choose "
+        f"that number by how the table came about, such as 3 for three yearly visits. {_BY_ROW} protects each row by "
+        f"itself, and {_TOGETHER} rows of one person less{left}"
     )
 
 

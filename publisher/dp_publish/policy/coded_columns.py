@@ -104,7 +104,7 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str]) -> tupl
             sections[source.columns[1]] = _section_of_gaps(policy)
     if not sources:
         return table, policy
-    return coded(table, sources), policy.model_copy(update={"columns": sections, "sources": tuple(sources)})
+    return coded(table, sources), policy.changed(columns=sections, sources=tuple(sources))
 
 
 def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenSource:
@@ -157,7 +157,7 @@ def _section_of(source: Source, entry: ColumnPolicy, declared: ColumnType, polic
         said.setdefault("spread", _deviation(source) / (high - low))
     section = ColumnPolicy.model_validate(said)
     whole_numbers = source.kind == "number" and (entry.kind or declared.value) == "integer" and not continuous
-    return section.model_copy(update={"kind": "integer"}) if whole_numbers else section
+    return section.changed(kind="integer") if whole_numbers else section
 
 
 def _section_of_gaps(policy: Policy) -> ColumnPolicy:

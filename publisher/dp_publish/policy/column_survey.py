@@ -324,7 +324,7 @@ def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[str, int
 
 
 def _described(codes: list[tuple[str, int, str]]) -> str:
-    return and_more([f"{code} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes], _SHOWN)
+    return and_more([f"{code} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes], _SHOWN, "; ")
 
 
 def _about_identifiers(names: list[str], how: str) -> str:

@@ -85,7 +85,7 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
         _require_entity(table, policy)
         policy = _by_name(table, policy)
         found = find_candidates(table, policy, withheld)
-        policy = policy.model_copy(update={"sought": found})
+        policy = policy.changed(sought=found)
         kinds, left_out = dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out)
     else:
         table, policy = resolve(table, policy, withheld)
@@ -130,7 +130,7 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
     sections = {name: _section(name, table, policy, patterns[name], name in skipped) for name in table.types}
     _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
-    policy = policy.model_copy(update={"columns": sections})
+    policy = policy.changed(columns=sections)
     return code_columns(coded(table, (), signs_of(policy)), policy, skipped)
 
 
@@ -156,7 +156,7 @@ def _by_name(table: Table, policy: Policy) -> Policy:
         for name in table.types
         if found[name] or name in policy.columns
     }
-    return policy.model_copy(update={"columns": sections})
+    return policy.changed(columns=sections)
 
 
 def _given(policy: Policy, places: Sequence[str]) -> dict[str, Any]:
@@ -214,17 +214,17 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     if left_out or not declared.may_be_numbers:
         if own.kind is not None and not left_out:
             raise other_type(name, own.kind, declared)
-        return own.model_copy(update={"drop": entry.drop})
+        return own.changed(drop=entry.drop)
 
     if not entry.holds.is_truth and name not in table.booleans:
         whole = entry.kind is None and declared is ColumnType.INTEGER and privacy.is_moments
-        return entry.model_copy(update={"kind": "integer"}) if whole else entry
+        return entry.changed(kind="integer") if whole else entry
     kind = "integer" if entry.holds.is_truth else entry.kind
     bounds = own.bounds if own.bounds is not None else (0.0, 1.0)
     is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
     if privacy.is_moments and name in table.booleans and is_plain:
-        return entry.model_copy(update={"kind": "boolean", "levels": ["false", "true"], "bounds": None})
-    return entry.model_copy(update={"kind": kind, "bounds": bounds})
+        return entry.changed(kind="boolean", levels=["false", "true"], bounds=None)
+    return entry.changed(kind=kind, bounds=bounds)
 
 
 def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Kinds, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
@@ -58,6 +58,10 @@ def _number_of(bound: Any) -> Any:
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def changed(self, **entries: Any) -> Self:
+        """Return the same with other entries, which are not checked and count as given."""
+        return self.model_copy(update=entries)
 
 
 class EntityUnit(_Model):
@@ -537,6 +541,10 @@ class Policy(_Model):
             raise PolicyError(
                 f"center and scale go together in a covariance release: give both for {listed(half)}", "center", *half
             )
+
+    def with_privacy(self, **changes: Any) -> Policy:
+        """Return the policy with these entries in its privacy section."""
+        return self.changed(privacy=self.privacy.changed(**changes))
 
     def column(self, name: str) -> ColumnPolicy:
         """Return what a column's own section says, by default for one that has none; see `sections.resolve`."""

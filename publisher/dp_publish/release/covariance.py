@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -41,6 +41,7 @@ from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMomen
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
+from dp_publish.data.row_ranges import RawBatches
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
@@ -114,7 +115,7 @@ class CovarianceMaker:
 
         The first pass reports what was done.
         """
-        add_numbers: Callable[[Iterator[pa.RecordBatch]], tuple[T, RowReport]]
+        add_numbers: Callable[[RawBatches], tuple[T, RowReport]]
         add_numbers = partial(_add_numbers, add=add, columns=self._columns, places_gaps=self._mechanism.places_gaps)
         total: T
         total, report = self.work.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
@@ -214,13 +215,13 @@ def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
     return {"radius": radius, "constant": released.scaling.constant, **noise}
 
 
-def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Column]) -> int:
+def _count_complete(batches: RawBatches, *, columns: Sequence[Column]) -> int:
     """Return the number of rows that are not left out for want of a value."""
     return sum(int(drop_missing(batch, columns).num_rows) for batch in batches)
 
 
 def _add_numbers(
-    batches: Iterator[pa.RecordBatch], *, add: Callable[[Batches], T], columns: tuple[Column, ...], places_gaps: bool
+    batches: RawBatches, *, add: Callable[[Batches], T], columns: tuple[Column, ...], places_gaps: bool
 ) -> tuple[T, RowReport]:
     """Return what comes of rows as numbers, and what was done to them."""
     report = RowReport()

@@ -24,6 +24,7 @@ from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport
+from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Table
 from dp_publish.policy.memory import count_threads
 from dp_publish.release.begun import Begun, Part
@@ -212,7 +213,7 @@ class LocalWork:
 
     has_staged_noise: ClassVar = False
 
-    read: Callable[[Kinds], Iterator[pa.RecordBatch]]
+    read: Callable[[Kinds], RawBatches]
     table: Table | None = None
     keeps_numbers: bool = True
     cap: EntityCap | None = None
@@ -221,7 +222,7 @@ class LocalWork:
     def total(
         self,
         kinds: Kinds,
-        add: Callable[[Iterator[pa.RecordBatch]], T],
+        add: Callable[[RawBatches], T],
         merge: Callable[[T, T], T],
         progress: Callable[[int], None] | None = None,
     ) -> T:
@@ -244,7 +245,7 @@ class LocalWork:
         threads = Threads(n_threads)
         told = Told(progress, threads)
 
-        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def counted(batches: RawBatches) -> RawBatches:
             for batch in batches:
                 told.add(batch.num_rows)
                 yield batch
@@ -303,7 +304,8 @@ class LocalWork:
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
             keystream, own = SecureKeystream(), RowReport()
-            raw = table.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
+            rows = batch_rows(len(columns)) // 4  # as many cores hold a batch each, and one that waits to be written
+            raw = table.read(kinds, rows, wanted.start, wanted.stop)
             batches = (add_noise(batch, columns, keystream, own) for batch in raw)
             return list(write_parts(batches, columns, making.new_file, told.add, wanted.first_part)), own
 

@@ -14,7 +14,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.kinds import Kinds, published
 from dp_publish.data.missing import RowReport
+from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Source, Table, reads_alone
 from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
 from dp_publish.discovery.levels import EXCEPTED_DELTA
@@ -258,7 +259,7 @@ class ParsedOnce:
         self._kinds: Kinds = {}
         self._kept: list[pa.RecordBatch] | IO[bytes] = []
 
-    def read(self, kinds: Kinds) -> Iterator[pa.RecordBatch]:
+    def read(self, kinds: Kinds) -> RawBatches:
         """Yield the rows in order, with the columns of some kinds."""
         if self._table.survey is None or "text" in kinds.values():
             yield from self._table.read(kinds, self._rows)
@@ -271,7 +272,7 @@ class ParsedOnce:
             self._kept.seek(0)
             yield from pa.ipc.open_stream(self._kept)
 
-    def _parse(self, kinds: Kinds, n_rows: int) -> Iterator[pa.RecordBatch]:
+    def _parse(self, kinds: Kinds, n_rows: int) -> RawBatches:
         """Yield the rows, and keep them if all are asked for."""
         batches, n_numbers = self._table.read(kinds, self._rows), n_rows * len(kinds)
         if n_numbers <= _MOST_KEPT:

@@ -299,8 +299,8 @@ def _target_mu(policy: Policy, strength: Strength, kinds: Kinds, *, searched: bo
     privacy, highest = policy.privacy, 1.5 * strength.mu
 
     def excess(mu: float) -> float:
-        trial = privacy.model_copy(update={"rho": rho_for_mu(mu), "epsilon": None, "delta": None})
-        losses = losses_of(calibrate(policy.model_copy(update={"privacy": trial}), kinds), privacy.unit_name)
+        trial = policy.with_privacy(rho=rho_for_mu(mu), epsilon=None, delta=None)
+        losses = losses_of(calibrate(trial, kinds), privacy.unit_name)
         return epsilon_of_unit(privacy.unit_name, losses, strength.delta, privacy.max_rows) - strength.epsilon
 
     if excess(safe) >= 0 or excess(highest) <= 0:

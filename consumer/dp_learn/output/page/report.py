@@ -67,7 +67,7 @@ from dp_learn.output.page.links import (
 from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
-from dp_learn.selection.criteria import Selection
+from dp_learn.pipeline.selection import Selection
 
 
 def origin(result: Result, command: str) -> dict[str, Any]:

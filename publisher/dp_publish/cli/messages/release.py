@@ -28,7 +28,7 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
-from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries, with_privacy
+from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries
 from dp_publish.forecast.outlook import Outlook, describe_held, describe_links, forecast
 from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
@@ -72,7 +72,7 @@ def summarize_receipt(
         "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
         + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit.removeprefix('entity:'))} in all")
         + ("" if budget is None else f", of a budget of {budget:g}"),
-        "for your eyes only": "; ".join(_describe_report(receipt)),
+        "for your eyes only": ". ".join(_describe_report(receipt)),
         "licence": gap or "",
         "what to do now": f"{look}put {file} online{along}",
         "to use it": ", ".join([*graph, f"dp-bundle synthesize {file}"] if release.margins else graph),
@@ -329,7 +329,7 @@ def _as_found(release: Release, policy: Policy) -> Policy:
     rest = math.sqrt(guarantee.mu**2 - (guarantee.discovery_mu or 0.0) ** 2)
     bounds = {column.name: ColumnPolicy(bounds=column.bounds) for column in release.columns if column.bounds}
     nothing = policy.sought._replace(n_listed=0, looked=(), typed=()) if policy.sought else None
-    return with_privacy(policy, mu=rest, rho=None).model_copy(update={"columns": bounds, "sought": nothing})
+    return policy.with_privacy(mu=rest, rho=None).changed(columns=bounds, sought=nothing)
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:

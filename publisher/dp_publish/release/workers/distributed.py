@@ -13,7 +13,6 @@ from functools import cached_property, partial, reduce
 from typing import BinaryIO, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError, StoreError
@@ -25,7 +24,7 @@ from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import EntityCap, unpack_kept
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport
-from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.row_ranges import RawBatches, RowRanges
 from dp_publish.data.table import Table
 from dp_publish.data.typed import Keep
 from dp_publish.policy.model import Policy
@@ -87,7 +86,7 @@ class ClusterJob:
     def total(
         self,
         kinds: Kinds,
-        add: Callable[[Iterator[pa.RecordBatch]], T],
+        add: Callable[[RawBatches], T],
         merge: Callable[[T, T], T],
         progress: Callable[[int], None] | None = None,
     ) -> T:

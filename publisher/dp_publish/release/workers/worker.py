@@ -13,13 +13,12 @@ was lost or slow, is never seen twice; what is not named is removed with all tha
 import hashlib
 import io
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
-import pyarrow as pa
 
 from dp_bundle.base.errors import StoreError
 from dp_bundle.data.rows import batch_rows
@@ -30,6 +29,7 @@ from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import unpack_kept
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.missing import RowReport, find_complete
+from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Table, coded, open_table
 from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
@@ -85,7 +85,7 @@ class Job:
     source: str = field(compare=False)
     policy: Policy = field(compare=False)
 
-    def read(self, rows: RawRange, kinds: Kinds) -> Iterator[pa.RecordBatch]:
+    def read(self, rows: RawRange, kinds: Kinds) -> RawBatches:
         """Yield those rows of a range that are kept.
 
         Raises
@@ -114,7 +114,7 @@ def _open(job: Job) -> Table:
     return coded(open_table(job.source, policy.table), policy.sources, signs_of(policy))
 
 
-def pass_rows(rows: RawRange, *, job: Job, kinds: Kinds, add: Callable[[Iterator[pa.RecordBatch]], T]) -> tuple[T, int]:
+def pass_rows(rows: RawRange, *, job: Job, kinds: Kinds, add: Callable[[RawBatches], T]) -> tuple[T, int]:
     """Return what comes of the rows of a range, and how many raw rows it has; see `LocalWork.total`."""
     return add(job.read(rows, kinds)), rows.stop - rows.start
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dp_learn.covariance.sample import Split
-from dp_learn.selection.criteria import solve_path
+from dp_learn.pipeline.selection import solve_path
 
 P = 8
 PRECISION = np.eye(P) + np.diag(np.full(P - 1, 0.45), 1) + np.diag(np.full(P - 1, 0.45), -1)

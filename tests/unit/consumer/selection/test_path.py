@@ -7,7 +7,7 @@ from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_r
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
-from dp_learn.selection.criteria import alpha_grid, select_ebic, solve_path
+from dp_learn.pipeline.selection import alpha_grid, select_ebic, solve_path
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 4]
 SIZES = np.geomspace(30, 300, 50).astype(int)  # columns of a graph by its number

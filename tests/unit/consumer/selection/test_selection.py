@@ -11,7 +11,7 @@ from tests.unit.consumer.selection.chains import PRECISION, P, count_edges, debi
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
-from dp_learn.selection.criteria import Selection, alpha_grid, cross_validate, select_ebic, select_stars
+from dp_learn.pipeline.selection import Selection, alpha_grid, cross_validate, select_ebic, select_stars
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 3]
 

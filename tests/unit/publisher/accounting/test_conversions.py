@@ -48,6 +48,7 @@ def test_arguments_out_of_range_are_refused(bad: float) -> None:
         lambda: epsilon_for_delta(bad, 1e-6),
         lambda: epsilon_for_delta_zcdp(bad, 1e-6),
         lambda: epsilon_for_delta(1.0, bad),
+        lambda: epsilon_for_delta(1.0, 1.0),
         lambda: mu_for_epsilon_delta(1.0, bad),
         lambda: rho_for_epsilon_delta(1.0, bad),
     ]

@@ -38,10 +38,14 @@ def test_choice_changes_where_it_should() -> None:
         (1, {"mu": 1.0}, "gaussian"),
         (3, {"mu": 1.0, "l2_radius": 1.0}, "gaussian"),
         (3, {"mu": 1.0, "neighbours": Neighbours.ADD_REMOVE}, "gaussian"),
+        (13, {"epsilon": 1.0, "neighbours": Neighbours.ADD_REMOVE}, "wishart-difference"),
     ],
 )
 def test_two_rounds_are_chosen_where_they_can_be(n_columns: int, settings: dict[str, Any], name: str) -> None:
-    """Two rounds are made at every mu that they take, with 2 columns or more, no radius given, and public rows."""
+    """Two rounds are made at every mu that they take, with 2 columns or more, no radius given, and public rows.
+
+    Of a pure epsilon, it is the mechanism of the smaller error where the number of rows is protected.
+    """
     privacy = Privacy.model_validate({"release": "covariance", **settings})
     assert privacy.strength is not None
     kind, reason = choose_for_policy(privacy, privacy.strength, _scaling(n_columns), lambda: 10**6)

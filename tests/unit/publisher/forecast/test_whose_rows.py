@@ -30,7 +30,7 @@ def test_people_are_known_by_name() -> None:
 def test_values_that_repeat_are_found() -> None:
     """By names, codes and equal numbers of rows; not where each row has its own, nor in measures, flags and words."""
     n = 1000
-    repeat = {"nr": np.arange(n) // 4, "who": [f"A{k:03}" for k in RNG.integers(0, 150, n)]}  # a panel, and codes
+    repeat = {"nr": np.arange(n) // 4.0, "who": [f"B-AX {k:03}" for k in RNG.integers(0, 150, n)]}  # a panel, and codes
     repeat |= {"subject": RNG.integers(0, 8, n), "household": np.arange(n) // 3}
     repeat |= {"driver's": RNG.integers(40_001, 40_150, n), "diary": [f"{k % 60}MK" for k in RNG.integers(0, 900, n)]}
     others = {"patient_id": RNG.permutation(n), "x": RNG.normal(size=n), "age": np.sort(RNG.integers(20, 90, n))}

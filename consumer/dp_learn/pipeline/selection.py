@@ -5,6 +5,9 @@ estimate from some rows agrees best with the others. The noise is subtracted fro
 the one that is learnt from, so that either score estimates the agreement with the rows before the noise. StARS takes
 the densest graph that the sampling error does not shake.
 
+Every rule sees debiased matrices on one scale and nothing else, walks the path from the empty graph downwards, and
+says in a `Selection` what it chose and, where the choice needs a word, why.
+
 References
 ----------
 Friedman, Hastie & Tibshirani (2008), Sparse inverse covariance estimation with the graphical lasso, section 4. Guo et
