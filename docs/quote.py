@@ -37,7 +37,7 @@ BLOCK = re.compile(
 LEAST_ALIKE = 0.5
 PHOTOGRAPHS = {  # the page that a guide's commands made, the part of it that is shown, and how high that is in pixels
     "researcher": ("people.graph/report.html", "#graph", 640),
-    "portal": ("site/datasets/people-*/release-1.html", "#label", 370),
+    "portal": ("site/datasets/people-*/release-1.html", "#label", 390),
 }
 
 
