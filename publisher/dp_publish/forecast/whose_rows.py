@@ -133,9 +133,13 @@ def _words_of(kept: pa.Array, table: Table) -> pa.Array | None:
     """Return values as words, if they are words or whole numbers, also as programs write those of columns with gaps."""
     if not (is_text(kept.type) or pa.types.is_integer(kept.type) or pa.types.is_floating(kept.type)):
         return None
+    if pa.types.is_floating(kept.type) and not pc.all(pc.equal(kept, pc.floor(kept))).as_py():
+        return None
     words = pc.replace_substring_regex(kept.cast(pa.string()), r"\.0+$", "")
-    is_word = as_they_look(words, table.cells.written)[0] is Look.WORD
-    return words if is_word or _share_like(_WHOLE, words) > _SAME else None
+    if _share_like(_WHOLE, words) > _SAME:
+        return words
+    is_word = is_text(kept.type) and as_they_look(words, table.cells.written)[0] is Look.WORD
+    return words if is_word else None
 
 
 def _share_like(pattern: str, words: pa.Array) -> float:
