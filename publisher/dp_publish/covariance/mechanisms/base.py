@@ -302,8 +302,8 @@ class OneSum(Mechanism):
         """The most that one row moves the sum, in the norm that the noise answers to and the matrix's units."""
 
     @abstractmethod
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
-        """Return the second moments with noise; random bits are a new `SecureKeystream`'s unless given.
+    def draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
+        """Return the second moments with noise.
 
         Raises
         ------

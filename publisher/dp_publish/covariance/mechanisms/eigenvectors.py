@@ -56,7 +56,7 @@ from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.spectral import Tools, exact_tools, float_tools
 from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.bingham import envelope_parameter
-from dp_publish.sampling.keystream import Keystream, SecureKeystream
+from dp_publish.sampling.keystream import Keystream
 
 DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 
@@ -88,10 +88,9 @@ class Eigenvectors(PureMechanism):
         """The exponent's kappa that an epsilon of one vector allows, over that epsilon."""
         return 1 / self.neighbours.nuclear
 
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+    def draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return second moments made of integers alone; see `Mechanism`."""
-        keystream = SecureKeystream() if rng is None else rng
-        return self._release(moments, exact_tools(moments, self.row_epsilon, self.max_rows, keystream))
+        return self._release(moments, exact_tools(moments, self.row_epsilon, self.max_rows, rng))
 
     def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return what `draw` would, drawn in floating point, sooner: to measure errors, never to release.

@@ -85,7 +85,7 @@ class Gaussian(OneSum):
         mu = self.mu * (rows / self.max_rows)
         return GaussianDP(mu * math.sqrt(self.neighbours.per_replacement)) if replaced else GaussianDP(mu)
 
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+    def draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return the second moments with Gaussian noise, mu-GDP; see `Mechanism`."""
         sigma, grid = self.sigma_and_grid()
         d, steps = moments.scaling.n_coordinates, sigma / grid.step

@@ -43,7 +43,7 @@ class Laplace(PureMechanism):
         """Twice the square of the sensitivity over epsilon."""
         return 2 * (self.sensitivity * self.max_rows / self.strength.epsilon) ** 2
 
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+    def draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return the second moments with Laplace noise, epsilon-differentially private; see `Mechanism`."""
         d, moved, epsilon = moments.scaling.n_coordinates, self.sensitivity, self.row_epsilon
         grid = grid_for(moved / epsilon, _FINENESS)

@@ -63,7 +63,7 @@ from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneS
 from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.sampling.gaussian import HALF_PLACE, PLACES, TOTAL_VARIATION, normal_parts
-from dp_publish.sampling.keystream import Keystream, SecureKeystream
+from dp_publish.sampling.keystream import Keystream
 
 _FINENESS = 8
 _SLACK = 1e-3  # the share of delta that is left for rounding
@@ -127,11 +127,11 @@ class Wishart(OneSum):
         """The degrees of freedom times the square of the scale."""
         return self.degrees_for(self.strength.delta) * self.scaling.square**2
 
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+    def draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return the second moments with Wishart noise, (epsilon, delta)-differentially private; see `Mechanism`."""
         m, square = self.confirmed_degrees, self.scaling.square
         grid = self._grid(m)
-        noise = _wishart(m, self.scaling.n_coordinates, SecureKeystream() if rng is None else rng)
+        noise = _wishart(m, self.scaling.n_coordinates, rng)
         matrix = add_and_round(moments.steps, noise, 2 * PLACES, square, grid)
         return released(self, matrix, moments, WishartNoise(grid.step, float(m), square))
 

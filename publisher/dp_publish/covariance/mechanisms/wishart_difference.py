@@ -61,7 +61,7 @@ from dp_publish.covariance.mechanisms.base import (
 from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
 from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.fixed_point import precise_normals
-from dp_publish.sampling.keystream import Keystream, SecureKeystream
+from dp_publish.sampling.keystream import Keystream
 
 _FINENESS = 8
 _SIZE_BITS = 12  # of a normal number; far beyond what the table of a sampler holds
@@ -103,12 +103,11 @@ class WishartDifference(PureMechanism):
         """Twice the degrees of freedom times the square of the scale."""
         return 2 * self.degrees * self.scale**2
 
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+    def draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return the second moments with noise, epsilon-differentially private but for 2^-40; see `Mechanism`."""
-        keystream = SecureKeystream() if rng is None else rng
         scale, places, shape = self.scale, self.places, (self.degrees, self.scaling.n_coordinates)
         grid = grid_for(scale, _FINENESS)
-        noise = _wishart(*shape, places, keystream) - _wishart(*shape, places, keystream)
+        noise = _wishart(*shape, places, rng) - _wishart(*shape, places, rng)
         matrix = add_and_round(moments.steps, noise, 2 * (places + 1), scale, grid)
         return released(self, matrix, moments, WishartDifferenceNoise(grid.step, float(self.degrees), scale))
 

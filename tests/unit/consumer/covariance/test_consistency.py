@@ -22,6 +22,7 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.release.covariance import state_moments
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.keystream import SecureKeystream
 from printed_forms import make
 
 STEP = 2.0**-8
@@ -110,7 +111,7 @@ def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, n
     kind = mechanism_named(mechanism)
     moments = moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 3))
     chosen = make(kind, moments, kind.form_of(ApproximateDP(1.0, 1e-6)))
-    found = chosen.draw(moments)
+    found = chosen.draw(moments, SecureKeystream())
     return state_moments(chosen, found), found.matrix
 
 

@@ -47,6 +47,7 @@ def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
         (pa.array([1, 2], pa.uint32()), pa.array([-1, 3], pa.int32()), ColumnType.INTEGER),
         (pa.nulls(2), pa.array([0.5, 1.5]), ColumnType.CONTINUOUS),
         (pa.array(["a", None]).dictionary_encode(), pa.array(["b", "a"], pa.large_string()), ColumnType.TEXT),
+        (pa.array(["a", None]), pa.array([*map(str, range(3000))]), ColumnType.TEXT),  # of few words, and of many
     ],
     ids=str,
 )
