@@ -1,7 +1,5 @@
 """What is found of columns costs no more than is stated, by computations of its own; and faults in it are found."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

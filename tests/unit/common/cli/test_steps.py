@@ -1,7 +1,5 @@
 """The step on a terminal's last line: its time, what is printed meanwhile, and silence everywhere else."""
 
-from __future__ import annotations
-
 import io
 import re
 import time

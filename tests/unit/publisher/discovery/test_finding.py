@@ -1,7 +1,5 @@
 """From what was told of columns to a policy, and from a table to a bundle, with nothing declared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pathlib import Path

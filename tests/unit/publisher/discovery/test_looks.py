@@ -1,7 +1,5 @@
 """What cells look like, one by one, and what they become once their column is one of a kind."""
 
-from __future__ import annotations
-
 import datetime
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What is pointed out before anything is spent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

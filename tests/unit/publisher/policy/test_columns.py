@@ -1,7 +1,5 @@
 """Which columns are published: by type and policy alone."""
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The policy and its template: what is allowed is read as it was meant, and every mistake is one sentence."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The signature for minisign beside a release: written after it, made again at any time, never a reason to fail."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
