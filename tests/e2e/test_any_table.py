@@ -1,7 +1,5 @@
 """`dp-publish TABLE` and nothing else: from tables of many shapes to a bundle, as good as by a policy by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands as people run them, from a table to a graph."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is wrong at the end of a long table is refused before anything is booked, and burns no number."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

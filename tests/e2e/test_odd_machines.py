@@ -1,7 +1,5 @@
 """Commands where names cannot be printed, and where the user has no home: an exit code and a sentence, as elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

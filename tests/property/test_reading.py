@@ -1,7 +1,5 @@
 """A cell means what it says: whatever stands beside it, and on whichever route it comes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

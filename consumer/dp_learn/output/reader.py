@@ -14,6 +14,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import clear_variances, rows_without_noise
 from dp_learn.matrices.linalg import few_threads
+from dp_learn.output.messages import has_sure_sign
 from dp_learn.output.network import place_nodes
 from dp_learn.pipeline.driver import require_learnable
 from dp_learn.pipeline.learn import learn_graph
@@ -76,6 +77,9 @@ def spread(bundle: Bundle) -> Spread:
 def network(bundle: Bundle) -> Network:
     """Return the graph that dp-learn finds in a verified bundle without options, and where its nodes are drawn.
 
+    Links whose sign is sure come first. Columns that nearly determine each other have much evidence of links, whose
+    intervals may hold zero.
+
     Raises
     ------
     EstimationError
@@ -86,7 +90,8 @@ def network(bundle: Bundle) -> Network:
         It may need more memory than it may have.
     """
     found = learn_graph(bundle, measures=False).estimate
-    place_of = {name: place for place, name in enumerate(found.columns)}
+    place_of, edges = {name: place for place, name in enumerate(found.columns)}, found.edges()
+    sure = has_sure_sign({str(name): edges[name].to_numpy() for name in edges})
     links = tuple(
         Link(
             place_of[each["source"]],
@@ -95,7 +100,7 @@ def network(bundle: Bundle) -> Network:
             *_interval(each),
             found.categories.isdisjoint((each["source"], each["target"])),
         )
-        for each in found.edges().to_dict("records")
+        for each in edges.iloc[np.argsort(~sure, kind="stable")].to_dict("records")
     )
     ends = np.array([link[:2] for link in links], dtype=np.int64).reshape(-1, 2)
     places = place_nodes(len(found.columns), ends, np.array([link.weight for link in links]))

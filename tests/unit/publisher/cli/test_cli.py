@@ -1,7 +1,5 @@
 """dp-publish as options in, answers and exit codes out; what the publisher reads at the end is true of every unit."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

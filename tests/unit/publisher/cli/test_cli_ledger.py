@@ -1,7 +1,5 @@
 """dp-publish ledger and budgets, as options in, answers and exit codes out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

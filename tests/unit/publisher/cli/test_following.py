@@ -1,7 +1,5 @@
 """What is shown and logged while a table is published."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

@@ -1,7 +1,5 @@
 """What stands in a release's way is named by `plan --look` as by publishing, all at once, and burns no number."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cells become those numbers that their declared source says, whatever type they come in; dates, by a format."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import random

@@ -1,7 +1,5 @@
 """The cap on an entity's rows: never more, none too few, in order, and by chance alone."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections import Counter

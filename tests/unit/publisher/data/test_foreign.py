@@ -1,7 +1,5 @@
 """Files of SPSS, Stata and SAS, and spreadsheets: labels, codes, gaps, dates, and what is said of what is not read."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 import struct

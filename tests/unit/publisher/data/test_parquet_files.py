@@ -1,7 +1,5 @@
 """Folders of Parquet as programs write them: columns by name, in one type, and in folders named by keys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables at a URI: read as the same files here would be, and one table or none."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from pathlib import Path

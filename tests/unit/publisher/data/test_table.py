@@ -1,7 +1,5 @@
 """The raw table: every source and type, what is refused, soon, and that errors quote no value."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import math

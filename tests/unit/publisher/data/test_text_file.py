@@ -1,7 +1,5 @@
 """Text files as people write them: separators, marks, encodings, words, and the line of whatever cannot be read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What files of public offices, labs and clinics hold that is none of the data: named on the terminal, or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

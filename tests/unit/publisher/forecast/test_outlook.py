@@ -1,7 +1,5 @@
 """A forecast follows from the number of rows, the bounds and the policy alone, and `plan` says what it means."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of a plan: the terminal's numbers, what attackers learn at each strength, and the lines to type."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

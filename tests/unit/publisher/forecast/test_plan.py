@@ -1,7 +1,5 @@
 """The plan of a table: what the command shows, counts, draws and refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

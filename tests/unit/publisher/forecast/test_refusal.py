@@ -1,7 +1,5 @@
 """What would show nothing, or a column as it is, is refused before anything is spent, unless it is wanted anyway."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

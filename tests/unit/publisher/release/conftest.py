@@ -1,7 +1,5 @@
 """Helpers for tests of releases."""
 
-from __future__ import annotations
-
 import contextlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """A release is whole or not at all, and paid for or not at all, whatever happens on the way."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """A release whose process ended: taken back where nothing was told, and else finished by the same command."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

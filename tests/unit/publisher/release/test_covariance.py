@@ -1,7 +1,5 @@
 """A covariance release: whole or not at all, paid for, and with the second moments of the clipped rows inside."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

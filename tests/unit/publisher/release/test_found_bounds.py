@@ -1,7 +1,5 @@
 """A release whose bounds are found privately: the search is paid for, and what could tell of it stays paid for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import Any

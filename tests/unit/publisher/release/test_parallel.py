@@ -1,7 +1,5 @@
 """Publication on several cores: the same bundle layout, fresh noise for every range of rows, all or nothing."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A release to a folder and to an object store: the manifest last, nothing replaced, all of it in the ledger."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A release: what was promised is in it, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

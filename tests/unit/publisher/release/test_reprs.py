@@ -1,7 +1,5 @@
 """A notebook saves the last line of a cell, and an error with its causes: neither shows what is private."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import traceback

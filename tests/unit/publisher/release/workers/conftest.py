@@ -1,7 +1,5 @@
 """Workers of a test, and a table with gaps and owners for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

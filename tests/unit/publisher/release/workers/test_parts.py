@@ -1,7 +1,5 @@
 """Publication by workers that run tasks twice, fail and race: one release, every row once, nothing seen twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Workers find what one process finds; nothing staged is trusted or left, and noise there stays in the ledger."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import pickletools
