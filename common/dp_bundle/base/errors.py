@@ -1,7 +1,7 @@
 """Every error that this project raises on purpose.
 
-Names end in Error; each leaf carries what a caller needs to react, and its message is one sentence that says what is
-wrong and what to do.
+Names end in Error. Each leaf carries what a caller needs to react. Its message is one sentence that says what is wrong
+and what to do.
 
     DpGraphError
       ParameterError (also ValueError)   an argument, option or policy entry that is not allowed

@@ -1,9 +1,9 @@
 """Start a command so that an interrupt never shows a traceback, and all three standard streams are open.
 
-Most of a short command's time goes into imports, and a library that is interrupted while it is imported prints a
-traceback or continues half loaded. So until the command itself begins, an interrupt ends the process at once. After
-that, the first interrupt is raised as usual, so that the command can undo what it began; a second one ends the process.
-A request to end (SIGTERM) and a terminal that closes (SIGHUP) are interrupts like Ctrl-C.
+Most of a short command's time goes into imports. A library that is interrupted while it is imported prints a traceback,
+or continues half loaded. So until the command itself begins, an interrupt ends the process at once. After that, the
+first interrupt is raised as usual, so that the command can undo what it began; a second one ends the process. A request
+to end (SIGTERM) and a terminal that closes (SIGHUP) are interrupts like Ctrl-C.
 """
 
 from __future__ import annotations

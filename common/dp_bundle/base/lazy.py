@@ -16,8 +16,8 @@ _ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
 def import_on_demand(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's module-level `__getattr__` and `__dir__` (PEP 562).
 
-    What the package offers, and from which of its modules, is read from the imports that its `__init__.py` has under
-    `if TYPE_CHECKING`, so that people, type checkers and programs go by one list.
+    What the package offers, and from which of its modules, is read from the imports under `if TYPE_CHECKING` in its
+    `__init__.py`. So people, type checkers and programs go by one list.
 
     Parameters
     ----------

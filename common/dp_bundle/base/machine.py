@@ -1,18 +1,18 @@
 """Memory that a piece of work may take: sizes in words and in bytes, what this machine has to give, and the refusal.
 
-What work will need is known from the shape of its table before it starts, so that nobody's file, however soundly
-signed, makes a machine swap or the system end its processes.
+What work will need is known from the shape of its table before it starts. So nobody's file, however soundly signed,
+makes a machine swap or the system end its processes.
 
 The cores that this process may use, the machine's own address, and where it keeps what can be lost.
 
 Kernels compiled by numba, and their cache: those of a graph take five to ten seconds of CPU time to compile.
 
-The cache is in the folder that NUMBA_CACHE_DIR names, else in the code's own folder if that is writable, else in the
-user's cache folder, else in a private folder under the system's temporary one. What lies there is unpickled and run, so
-a folder that others could write to, or that has a file of theirs, is passed over for the next one. So is what a
-settings file in the current folder says of it. If none can be used, every run compiles. A cache in the code's folder
-also serves users who can only read it: one run by whoever installed the package compiles for everybody. A damaged cache
-entry is compiled again, and a full disk only prevents caching.
+The cache is in the folder that NUMBA_CACHE_DIR names, else in the code's own folder if that is writable. Failing these
+it is in the user's cache folder, or in a private folder under the system's temporary one. What lies there is unpickled
+and run. So a folder that others could write to, or that has a file of theirs, is passed over. So is what a settings
+file in the current folder says of it. If none can be used, every run compiles. A cache in the code's folder also serves
+users who can only read it: one run by whoever installed the package compiles for everybody. A damaged cache entry is
+compiled again, and a full disk only prevents caching.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Foreign text shown to a person: on one line, visibly a quotation, without control sequences.
 
 Titles, names and units are whatever their signer wrote, and a signer need not be trusted to be shown. A line break
-could begin a line of its own that looks like one of ours, an escape sequence could colour or move it, and an override
-of the writing direction could reverse it.
+could begin a line that looks like one of ours. An escape sequence could colour or move it, and an override of the
+writing direction could reverse it.
 
 Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less, and sizes.
 Our own objects in one line, however large their arrays are.
@@ -117,8 +117,8 @@ MARGIN = 1 - 4e-12  # safety margins do not count
 def round_up(value: float, digits: int = 6) -> str:
     """Return a privacy parameter for a person to read, with so many significant digits, rounded up.
 
-    An excess of less than four parts in 10^12, which safety margins add to round numbers, does not count: else mu = 1
-    would be shown as 1.00001.
+    Safety margins add less than four parts in 10^12 to round numbers. Such an excess does not count, else mu = 1 would
+    be shown as 1.00001.
     """
     shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * MARGIN))
     return f"{float(shown):.{digits}g}"

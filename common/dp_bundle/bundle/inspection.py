@@ -2,8 +2,8 @@
 
 The chain of a dataset's releases: each names the manifest of the one before it, and no number is there twice.
 
-A bundle names one predecessor. Whether nothing is missing between is seen only where all releases are there: in a
-folder, and in the memory of what this reader verified before.
+A bundle names one predecessor. Whether one is missing in between is seen only where all releases are there: in a
+folder, and in the memory of what this reader verified.
 """
 
 import json
@@ -197,8 +197,8 @@ def check_chain(bundle: Bundle, folder: Path, store: TrustStore, *, any_signer: 
     Raises
     ------
     BrokenChainError
-        A file does not verify, or is by another signer; a release is missing, there twice, or does not follow the one
-        before it; or a newer one was seen here before. The sentence names each by number and digest.
+        A file does not verify, or is by another signer. A release is missing, there twice, or does not follow the one
+        before it. Or a newer one was seen here before. The sentence names each by number and digest.
     BundleError
         What has been seen cannot be read.
     """

@@ -1,15 +1,15 @@
 """A verified bundle, open for reading: its release, and its data straight from the tar or folder, wherever it lies.
 
 Workers read its parts as tasks, and open the bundle themselves, at its path or URI. The reader who hands them out has
-verified signer, signature and manifest. A task names one part, with the digests of that part and of the manifest; a
+verified signer, signature and manifest. A task names one part, with the digests of that part and of the manifest. A
 worker compares what it reads with both before it parses either. So a bundle that is changed or exchanged while workers
 read it is refused.
 
 Of a bundle that lies elsewhere, manifest and descriptions are read at once, as they are small, and kept in memory.
-Every data member is fetched when it is first needed, in large ranges, into the cache of downloads, which compares it
-with its signed digest before it is read. From there it is read as from a folder. No more of anything is asked for than
-it can have: a description as many bytes as follow from the manifest, and a data member those that a signed description
-gives.
+Every data member is fetched when it is first needed, in large ranges, into the cache of downloads. The cache compares
+it with its signed digest before it is read. From there it is read as from a folder. No more of anything is asked for
+than it can have. Of a description that is as many bytes as follow from the manifest, and of a data member those that a
+signed description gives.
 """
 
 from __future__ import annotations
@@ -525,8 +525,8 @@ def _parse(manifest: bytes) -> Release:
 class RemoteMembers(Members):
     """The members of a bundle at an address: small ones in memory, others in the cache.
 
-    It is a tar, if the name ends so or the first bytes are those of one, or else a folder, in which nothing else is
-    looked for.
+    It is a tar if its name ends so, or if its first bytes are those of one. Else it is a folder, in which nothing else
+    is looked for.
 
     Parameters
     ----------

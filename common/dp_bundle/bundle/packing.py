@@ -3,8 +3,8 @@
 Whoever holds one form can make the other, without a key. Every byte is compared with what was verified as it is copied,
 and the other form appears whole or not at all.
 
-`bundle.tar.minisig` is what the stock minisign verifies: a by-product of the release, which whoever holds the key can
-make again from the bundle alone, and which no reader of bundles needs. It is carried with it.
+`bundle.tar.minisig` is what the stock minisign verifies. It is a by-product of the release: whoever holds the key can
+make it again from the bundle alone, and no reader of bundles needs it. It is carried with it.
 
 Whoever passes a bundle on may put anything there. So only what belongs to this very bundle is carried: a signature of
 its bytes by its signer.

@@ -1,7 +1,7 @@
 """The making of a site: bundles are found, verified or remembered, chosen, sorted by dataset, and shown.
 
-Offered are bundles that verify, of signers who are trusted for them, one for each number, with the signatures beside
-them, which are checked once, and known again by their digests.
+Offered are bundles that verify, of signers who are trusted for them, one for each number. Signatures beside them are
+checked once, and known again by their digests.
 
 A portal's files for other machines: a DCAT catalog, an Atom feed, a sitemap and checksums.
 
@@ -74,8 +74,8 @@ class SiteSettings:
 class SiteSummary:
     """The numbers of a run: bundles offered and refused, bundles read anew, files written and removed.
 
-    `left_out` counts files beside bundles offered that are no signatures of them, by their names; `withdrawn` counts
-    releases that were offered before, and are not any more.
+    `left_out` counts files beside bundles offered that are no signatures of them, by their names. `withdrawn` counts
+    releases that were offered before, and no longer are.
     """
 
     offered: int

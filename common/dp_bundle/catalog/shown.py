@@ -1,7 +1,7 @@
 """The data of a bundle as its pages show them: each column of the raw table, and how the columns go together.
 
 Everything is computed from what was published, noise included, which reveals nothing that the bundle does not, and is
-kept as plain texts and numbers. Histograms and levels replaced at random have shares with intervals; other rows have
+kept as plain texts and numbers. Histograms, and levels replaced at random, have shares with intervals. Other rows have
 histograms of their noisy values, and means with intervals; second moments alone have means and deviations. Correlations
 and the graph are learned by whoever learns here (`data.learned`).
 """
@@ -49,8 +49,8 @@ def show_data(bundle: Bundle) -> Facts:
     Returns
     -------
     dict
-        `columns`, a picture of each of the first columns of the raw table with what its publisher says of it, and
-        `n_raw`, how many there are. `shows`, "rows", "histograms" or "moments", of `n_rows` rows, of which `n_read`
+        `columns` is a picture of each of the first columns of the raw table, with what its publisher says of it.
+        `n_raw` is how many there are. `shows`, "rows", "histograms" or "moments", of `n_rows` rows, of which `n_read`
         were read. `preview`, the first rows; `links`, by `survey_links`.
 
     Raises
@@ -239,9 +239,9 @@ def survey_links(bundle: Bundle) -> Facts | None:
     Returns
     -------
     dict
-        `map`, the columns with the surest correlations, with these and their errors; `pairs`, the surest of different
-        raw columns; `worth`, and `notes` on columns on another scale; `graph` for few columns. `why` says what could
-        not be learned, or nothing.
+        `map` has the columns with the surest correlations, with these and their errors. `pairs` has the surest of
+        different raw columns. `worth`, and `notes` on columns on another scale; `graph` for few columns. `why` says
+        what could not be learned, or nothing.
 
     Raises
     ------

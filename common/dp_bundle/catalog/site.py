@@ -2,7 +2,7 @@
 
 `.dpgraph-catalog.json` in it names the files that are ours, each with its digest and the digest of what it was made
 from. It is written first, with all files that are to come, and again when all is done. A process that was killed
-between leaves pages of which each is whole, and files that have no name yet; the next run goes on from there, and
+between leaves pages of which each is whole, and files that have no name yet. The next run goes on from there, and
 removes those.
 
 A preview of a site in a browser on this machine, and on no other.

@@ -324,8 +324,8 @@ def export(
     """Write the noisy numbers of a verified bundle as CSV.
 
     With --combined, the two rounds of second moments, or the rows, become one matrix of correlations without the
-    noise's part, in NAME-correlations.csv, with NAME-standard-errors.csv and, in NAME-combined.json, the number of rows
-    that they are worth.
+    noise's part. It is in NAME-correlations.csv, with NAME-standard-errors.csv. NAME-combined.json has the number of
+    rows that they are worth.
 
     Names that a spreadsheet would take for formulas, because they begin with = + - or @, get an apostrophe in front.
 

@@ -7,7 +7,7 @@ shares are score intervals, which hold of few rows, too. The number of rows is p
 counts is known. That makes sums of many of them surer. Of k out of m cells, the noise on the rest is regressed out. Its
 variance is k (m - k) / m times that of a count.
 
-Levels that were replaced at random come out with shares that are linear in the true ones: the interval of what came
+Levels that were replaced at random come out with shares that are linear in the true ones. The interval of what came
 out, brought back, has the sampling and the replacements in it.
 
 An interval of a quantile leaves out the places below which significantly less than its share lies. It does so as far as
@@ -175,8 +175,8 @@ def _whole_bar(low: float, high: float) -> tuple[str, float, float]:
 def rows_of_one_value(margin: Margin, n_rows: int, variance: float) -> float | None:
     """Return how many rows may have the same value; None if that is much of a cell, where intervals end at cells.
 
-    It is one standard error above the estimate. Second differences correlate by -2 / 3 and 1 / 6, so that the sum of
-    their squares has 1.95 times the variance that it would have without. The parameters are those of `cell_shares`.
+    It is one standard error above the estimate. Second differences correlate by -2 / 3 and 1 / 6. So the sum of their
+    squares has 1.95 times the variance that it would have without. The parameters are those of `cell_shares`.
     """
     inner = slice(1, margin.n_filled - 1)
     widths, counts = np.diff(margin.edges), margin.counts[inner].astype(float)
@@ -258,8 +258,8 @@ def _whole_values(margin: Margin) -> Floats | None:
 def _mean(margin: Margin, values: Floats, shares: Floats, n_rows: int, variance: float) -> Estimate:
     """Return the mean of whole numbers that are counted one by one, over the rows with a value.
 
-    The mean moves with each noise by how far its cell is from it, that of gaps by nothing, less the average of these,
-    as the shares are the nearest that add up to 1.
+    Shares are the nearest that add up to 1. So the mean moves with a cell's noise by how far that cell is from it, less
+    the average of these; gaps are no distance from it.
     """
     filled = max(float(shares.sum()), 1.0 / n_rows)
     shares = shares / filled
@@ -327,7 +327,7 @@ def draw_in_tails(
 ) -> None:
     """Move the ends of cells beyond the body next to it, in place.
 
-    Their shares are what noise has left, and where the farthest of them lie nobody knows: drawn as they are, a
+    Their shares are what noise has left, and nobody knows where the farthest of them lie. Drawn as they are, a
     hundredth of the rows could be at fifty deviations. Order stays; the density falls from cell to cell, as fast as
     what is counted in the next cells says. Where the body has no negative numbers, the tail has none.
     """

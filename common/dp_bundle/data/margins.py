@@ -4,14 +4,14 @@ Levels that were replaced at random are counted as they came out.
 
 A raw column is counted in cells: a number between two ends, a level, or a gap, each row in exactly one. Noisy counts
 become shares that are not negative and add up to 1. A cell's normal score is the standard normal quantile of its middle
-rank, that of the share of the cells below it and of half its own, among rows with a value.
+rank. That is the share of the cells below it and half its own, among rows with a value.
 
-**The file** has one row for each cell of each raw column, as Parquet: the raw column's name, the level, both ends of
-the cell, and the noisy count. A cell of numbers holds x with low <= x < high, and the first and the last of a column
-reach to infinity. Levels that are published as a column each have no ends, which are NaN then; the level of a cell
-without one is empty. Rows without a value are counted in the last cell, whose level is `(no value)`. No other order is
-accepted, no ends beyond the bounds, and no count that the stated noise cannot have produced. Texts are compared once
-each, and a file has no more cells than bytes but for some, so that a small one takes little memory.
+**The file** has one row for each cell of each raw column, as Parquet. It has the raw column's name, the level, both
+ends of the cell, and the noisy count. A cell of numbers holds x with low <= x < high, and the first and the last of a
+column reach to infinity. Levels that are published as a column each have no ends, which are NaN then; the level of a
+cell without one is empty. Rows without a value are counted in the last cell, whose level is `(no value)`. No other
+order is accepted, no ends beyond the bounds, and no count that the stated noise cannot have produced. Texts are
+compared once each, and a file has no more cells than bytes but for some, so that a small one takes little memory.
 
 References
 ----------

@@ -1,17 +1,17 @@
 """The data members of a covariance release: the upper triangle of a symmetric matrix, labelled, as Parquet.
 
-Rows of the file are the entries in the order of the triangle, the first row of the matrix first: the labels of the
-entry's row and column, and its value. The labels are the columns' names, and last `(constant)`. Any tool reads it; this
-reader accepts no other order, and no value that the stated noise cannot have produced.
+Rows of the file are the entries in the order of the triangle, the first row of the matrix first. Each has the labels of
+the entry's row and column, and its value. The labels are the columns' names, and last `(constant)`. Any tool reads it;
+this reader accepts no other order, and no value that the stated noise cannot have produced.
 
 A release of two rounds has the matrix of each, and the transform between them, which has no constant and no grid. What
-a reader inverts must be safely invertible: the transform B is refused unless B - 10^-8 |B| I is positive definite, with
-the Frobenius norm, which bounds its condition number by 10^8.
+a reader inverts must be safely invertible. The transform B is refused unless B - 10^-8 |B| I is positive definite, with
+the Frobenius norm. This bounds its condition number by 10^8.
 
 Mean and covariance in data units from a noisy sum of (z, c)(z, c)^T.
 
-With S the noisy second moments of z and m its noisy mean, the covariance is S - m m^T. The noise on m, independent of
-that on S and uncorrelated between columns, adds its variance v to the expected diagonal of m m^T, so that
+With S the noisy second moments of z and m its noisy mean, the covariance is S - m m^T. The noise on m is independent of
+that on S and uncorrelated between columns. It adds its variance v to the expected diagonal of m m^T, so that
 
     S - m m^T + v I
 

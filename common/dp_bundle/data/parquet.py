@@ -2,8 +2,8 @@
 
 pyarrow parses the footer, which is as long as a release's can be, within limits for its lists and texts. It does not
 show the headers of pages: each states how far its page unpacks (to 2 GiB at most), and a decoder trusts that. So pages
-are followed from the first byte to the footer. Their headers are matched with the one form that our writer gives them;
-none is larger than its values need, and each chunk holds the values of its row group. Then the decoder is given these
+are followed from the first byte to the footer. Their headers are matched with the one form that our writer gives them.
+None is larger than its values need, and each chunk holds the values of its row group. Then the decoder is given these
 chunks alone, each at once, wherever the footer points to. What the footer says of a chunk is looked at after it was
 decoded: before, pyarrow ends the process where it does not make sense.
 

@@ -4,7 +4,7 @@ Values are written as values: float64 multiples of each column's granularity, or
 over few grid steps is dictionary-encoded, which comes close to its entropy. One that spreads over many is split into
 byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value. Where there is hardly
 any noise, and few values, numbers are stored plainly: a reader refuses more than 64 cells per byte. The number of rows
-of a row group does not depend on the source's batches, which follow the layout of the raw file and, in a CSV, even the
+of a row group does not depend on the source's batches. These follow the layout of the raw file and, in a CSV, even the
 lengths of raw values. Nor does that of a part, which follows from the number of columns and its place alone. Writing
 needs memory for one row group.
 
@@ -290,8 +290,8 @@ def find_groups(
     Raises
     ------
     BundleFormatError
-        Here or when a group is read: a part is not Parquet as our writer writes it, its schema or row count is not the
-        promised one, or a value is no number.
+        Here, or when a group is read: a part is not Parquet as our writer writes it. Or its schema or row count is not
+        the promised one, or a value is no number.
     """
     seen = 0
     for name, new_view in parts:

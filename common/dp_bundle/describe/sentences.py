@@ -266,7 +266,7 @@ def count_columns(n_published: int, n_raw: int) -> str:
 def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
     """Return sentences that say what the release guarantees, and what it does not; `in_file` as for `describe_size`.
 
-    A manifest states no mu of discrete noise; it follows from the columns, to a last digit that machines may differ in,
+    A manifest states no mu of discrete noise, which follows from the columns. Machines may differ in its last digit,
     which is why files do not have it.
     """
     guarantee = release.guarantee
@@ -308,8 +308,8 @@ def describe_promise(release: Release) -> list[str]:
 def describe_several(guarantee: Guarantee) -> list[str]:
     """Return a sentence on people who are in several cells where one change of one cell is protected; else nothing.
 
-    Nothing is found privately of such releases, and noise on different cells is independent, so that the cost is that
-    of `cost_of_several`: mu^2 and rho add up.
+    Nothing is found privately of such releases, and noise on different cells is independent. So the cost is that of
+    `cost_of_several`: mu^2 and rho add up.
     """
     return [SEVERAL_CELLS] if guarantee.unit == "change" else []
 
@@ -412,9 +412,9 @@ _KNOWN = {
 def chance_of_guess(guarantee: Guarantee, columns: Sequence[Column]) -> float:
     """Return the most that the probability of a right guess can be, of two possibilities as likely as each other.
 
-    It is ``Phi(mu / 2)``, ``(e^epsilon + delta) / (1 + e^epsilon)``, and ``(1 + sqrt(1 - e^-rho)) / 2`` or
-    ``(1 + sqrt(rho / 2)) / 2``, as the Kullback-Leibler divergence is at most rho; the least of what is implied. Where
-    noise is discrete, mu follows from the release's columns, though the guarantee does not state it.
+    It is the least of what is implied: ``Phi(mu / 2)``, and ``(e^epsilon + delta) / (1 + e^epsilon)``. As the
+    Kullback-Leibler divergence is at most rho, ``(1 + sqrt(1 - e^-rho)) / 2`` and ``(1 + sqrt(rho / 2)) / 2`` are, too.
+    Where noise is discrete, mu follows from the release's columns, though the guarantee does not state it.
 
     References
     ----------

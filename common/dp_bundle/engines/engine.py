@@ -72,8 +72,8 @@ class Threads:
     def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """Yield the results of a function of every task, as they come.
 
-        After an error, or where the caller stops before the last result, no further task begins, and those that run
-        are waited for; a long one ends early if it calls `require_running` now and then.
+        After an error, or where the caller stops before the last result, no further task begins, and those that run are
+        waited for. A long one ends early if it calls `require_running` now and then.
         """
         pool = ThreadPoolExecutor(self.n_workers)
 
@@ -135,8 +135,8 @@ def map_batches(function: Callable[[T], R], batches: Iterable[T], n_workers: int
 def closing_results(results: Iterator[R]) -> Iterator[Iterator[R]]:
     """Let a block take results, and close what yields them with the block, however that ends.
 
-    A generator left to the garbage collector after an error might join its threads while another one starts or ends,
-    for which Python holds a lock that joining needs, too: all would wait for ever.
+    A generator left to the garbage collector after an error might join its threads while another one starts or ends.
+    For that Python holds a lock that joining needs, too: all would wait for ever.
     """
     try:
         yield results

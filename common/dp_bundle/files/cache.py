@@ -39,8 +39,8 @@ class Cache:
     folder : Path, optional
         `cache_folder()` by default; it is made if missing.
     limit : int, optional
-        How many bytes it may hold, but for the content that was fetched last; those of `$DPGRAPH_CACHE_GB`, or 16 GB,
-        by default, and never more than the disk has room for.
+        How many bytes it may hold, but for the content that was fetched last. By default those of `$DPGRAPH_CACHE_GB`,
+        or 16 GB; never more than the disk has room for.
 
     Attributes
     ----------

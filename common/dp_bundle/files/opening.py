@@ -3,12 +3,12 @@
 A local folder is a store, too: every content is a file that appears whole, by a link, and is on the disk by then.
 
 Object stores (S3, Google Cloud Storage, Azure Blob Storage) and web servers, which are only read, are reached by
-obstore. A request takes so many seconds in all, from connecting to the last byte of its answer; it is sent again, for
+obstore. A request takes so many seconds in all, from connecting to the last byte of its answer. It is sent again, for
 as long, where it was not answered or the server is busy. An answer that is cut short is continued where it was.
 
-Every content goes up in one conditional PUT ("If-None-Match: *" on S3), because that is the request that a store can
-refuse if the name is taken. S3 takes 5 GiB so, and the largest part of a bundle has 1 GiB. After an error of a PUT, the
-name is read before another one is sent.
+Every content goes up in one conditional PUT ("If-None-Match: *" on S3). That is the request that a store can refuse if
+the name is taken. S3 takes 5 GiB so, and the largest part of a bundle has 1 GiB. After an error of a PUT, the name is
+read before another one is sent.
 
 A query in a URI, as of a signed link, goes with every request, and into no message.
 """

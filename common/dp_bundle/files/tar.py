@@ -8,8 +8,8 @@ A folder holds the members as files, and nothing else. Every path is taken from 
 inside it is followed. So a folder that is renamed or replaced while it is read stays the one that was verified. A file
 is opened for each read, because a bundle may have more parts than a process may have open files.
 
-What holds a bundle may change after it was verified. So a member is read again whole and compared with its digest, or,
-if it is large or read piece by piece, by blocks whose digests were taken with it.
+What holds a bundle may change after it was verified. So a member is read again whole and compared with its digest. If
+it is large or read piece by piece, that is done by blocks, whose digests were taken with it.
 """
 
 import contextlib

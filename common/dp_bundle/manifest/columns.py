@@ -9,15 +9,15 @@ has the middle of the bounds, it moves by half of w, and the indicator by 1. On 
 step off. With noise of sigma on the number and of s on the indicator, the cell's mu is the larger one of two. These are
 w / sigma and sqrt(((w / 2 + g) / sigma)^2 + 1 / s^2). So an indicator with enough noise costs nothing.
 
-Where noise is discrete, its mu stands in place of a distance over sigma (`Noise.mu_of`). mu is true of every cell, and
-what cells of one row add up to by squares is true of the row.
+Where noise is discrete, its mu stands in place of a distance over sigma (`Noise.mu_of`). That mu is true of every cell.
+What cells of one row add up to by squares is true of the row.
 
 Columns of the raw table behind the published ones: levels, truth values, ordered levels, dates and times as numbers.
 
 A `Source` is a column of the raw table that was no number, or had gaps that are published. One of at least three levels
-is published as a column for each, which is 1 in rows that have the level and 0 in all others. Everything else is one
-column of numbers, with a second one beside it, which is 1 where there was no value, if that is published. Columns of
-one source form a block.
+is published as a column for each. That column is 1 in rows that have the level and 0 in all others. Everything else is
+one column of numbers, with a second one beside it, which is 1 where there was no value, if that is published. Columns
+of one source form a block.
 
 Building blocks of a manifest: strict, frozen models without unknown fields, and bounded values.
 
@@ -135,8 +135,8 @@ class RandomizedResponse(Model):
     """The noise on a cell with so many levels: with probability `replaced`, its level is drawn anew from all of them.
 
     Published are the levels that came out, as 0 and 1. A cell keeps its level with probability `p_same`, and has any
-    certain other one with probability `p_other`: given the raw level x, the indicator of level k has the mean
-    p_other + (p_same - p_other) 1[x = k]. `replaced` is a multiple of 2^-32, so that these are exact.
+    certain other one with probability `p_other`. Given the raw level x, the indicator of level k has the mean p_other +
+    (p_same - p_other) 1[x = k]. `replaced` is a multiple of 2^-32, so that these are exact.
 
     References
     ----------
@@ -225,12 +225,12 @@ class Column(Model):
     two rounds always the center), and the column behind this one is 1 there, and 0 elsewhere. `standards` are those of
     a covariance that was released in two rounds, one for each. The first was declared, or found by private quantiles,
     or is the mean and the deviation by the histogram (`margins`). The second follows from the first round. `block`
-    names the raw table's column where several are published for it: one for each level of a category, or a number and
-    the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell, where that is
-    the unit of privacy. `transform` is what the values of a column of two rounds were replaced by, after they were
-    clipped to the `bounds` and before all else. These are the normal scores of their cells in the column's histogram,
-    each the standard normal quantile of the share of the cells below and of half its own. The `standards` are then on
-    their scale.
+    names the raw table's column where several are published for it. These are one for each level of a category, or a
+    number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
+    where that is the unit of privacy. `transform` is what the values of a column of two rounds were replaced by, after
+    they were clipped to the `bounds` and before all else. These are the normal scores of their cells in the column's
+    histogram. Each is the standard normal quantile of the share of the cells below and of half its own. The `standards`
+    are then on their scale.
     """
 
     name: Name
@@ -476,13 +476,14 @@ class Source(Model):
     """A column of the raw table, and what its published `columns` hold.
 
     `category`: each column is 1 in rows that have its level and 0 elsewhere, one column for each of the `levels`, in
-    their order; of two levels, one column for the second. `boolean`: 1 for the second level and 0 for the first, as a
-    category of two. `ordered`: the place of the level among all, from 0. `date`: days since 1970-01-01. `time`: seconds
-    since 1970-01-01T00:00:00Z. `time-of-day`: seconds since midnight. `duration`: seconds. `number`: the number. The
-    last six may have a second column, and a `number` has one: 1 in rows without a value and 0 elsewhere.
+    their order. Of two levels there is one column, for the second. `boolean`: 1 for the second level and 0 for the
+    first, as a category of two. `ordered`: the place of the level among all, from 0. `date`: days since 1970-01-01.
+    `time`: seconds since 1970-01-01T00:00:00Z. `time-of-day`: seconds since midnight. `duration`: seconds. `number`:
+    the number. The last six may have a second column, and a `number` has one: 1 in rows without a value and 0
+    elsewhere.
 
-    Values that are none of the levels were counted as `other`, which is one of them, or refused; so were rows without
-    a value as `gaps`. Levels are declared: public, and not read off the data.
+    Values that are none of the levels were counted as `other`, which is one of them, or refused. So were rows without a
+    value as `gaps`. Levels are declared: public, and not read off the data.
     """
 
     name: Name

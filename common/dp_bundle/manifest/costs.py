@@ -1,13 +1,14 @@
 """The cost of one release in every unit of privacy that it protects, from the bounds and noise that it states.
 
-In rows, one changed cell is a part of its row, and that a part of its entity's rows; noise on an entity's rows protects
+In rows, one changed cell is a part of its row, and that a part of its entity's rows. Noise on an entity's rows protects
 each row as well, and better. A publisher rebuilds her ledger from it, and a reader compares totals with it.
 
 Somebody who is in several units, in k rows where rows are protected, say, loses more. Noise on different cells is
 independent, so that its mu^2 and rho add up over rows: mu grows as sqrt(k). What was found in all rows together, bounds
-and means, he moves k times as far, so that its mu grows as k; so does that of second moments, and their epsilon. What
-is (epsilon, delta)-private for one row is ``(k epsilon, delta (1 + e^epsilon + ... + e^((k - 1) epsilon)))``-private
-for k, row by row from one table to the other. So grows the probability with which a guarantee does not hold.
+and means, he moves k times as far, so that its mu grows as k. So does that of second moments, and their epsilon. Let
+something be (epsilon, delta)-private for one row. Then it is ``(k epsilon, delta (1 + e^epsilon + ... + e^((k - 1)
+epsilon)))``-private for k, row by row from one table to the other. So grows the probability with which a guarantee does
+not hold.
 
 Checks that a stated total can be that of all releases so far, of which this one is the last.
 

@@ -7,8 +7,8 @@ field is refused.
 Further fields of a dataset that portals ask for: creators, keywords, coverage, related works, the software.
 
 A policy may have them, and a manifest holds them among the dataset's further fields, from which all descriptors beside
-the bundle are made. In a stranger's manifest they are whatever its signer wrote: one that is not of the form below is
-left out of descriptors, and nothing else.
+the bundle are made. In a stranger's manifest they are whatever its signer wrote. One that is not of the form below is
+left out of descriptors, and of nothing else.
 
 References
 ----------

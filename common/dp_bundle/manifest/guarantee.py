@@ -1,27 +1,27 @@
 """The guarantee that a release states, what was found before it, the total of all releases; checks that it follows.
 
 Facts that a release does not protect are sentences with fixed beginnings, so that a reader can check for them. The
-guarantee follows from what a reader can see: bounds, radius and noise. A release of rows is the Gaussian mechanism: mu
-of a cell is how far it moves over sigma (see `Cell`), over a row the root of the sum of squares. Where noise is
-discrete, mu is larger, and (distance / sigma)^2 / 2 is rho: a manifest states rho alone, which is what a reader holds
-it to.
+guarantee follows from what a reader can see: bounds, radius and noise. A release of rows is the Gaussian mechanism. The
+mu of a cell is how far it moves over sigma (see `Cell`), and that of a row the root of the sum of squares. Where noise
+is discrete, mu is larger, and (distance / sigma)^2 / 2 is rho. A manifest states rho alone, which is what a reader
+holds it to.
 
 What was found of the raw table's columns before all else, privately, where nothing was declared.
 
-**Counts.** The cells of a column of text were counted by what they look like (a whole number, a date, a word, no value,
-...), and those of any other column by whether they have a value. Replacing a row moves the counts of a column of text
-by sqrt(2) at most, and another column's by 1. All have Gaussian noise, rounded to whole numbers.
+**Counts.** The cells of a column of text were counted by their form: a whole number, a date, a word, no value, and so
+on. Those of any other column were counted by whether they have a value. Replacing a row moves the counts of a column of
+text by sqrt(2) at most, and another column's by 1. All have Gaussian noise, rounded to whole numbers.
 
 **Levels.** The values of a column of words were counted, each by itself, with Gaussian noise on the counts of those
 that occur. The values whose noisy count is at least a threshold are its levels. Replacing a row moves the counts of
 values that occur either way by sqrt(2) at most in a column. It may also make a value occur, or no longer. Its count is
 at most m where a unit of privacy has m rows. Such a value is a level with a probability of at most ``m Phi((m + 1/2 -
-T) / sigma)``: of all columns together twice that is the `excepted_delta` of the guarantee.
+T) / sigma)``. Of all columns together, twice that is the `excepted_delta` of the guarantee.
 
 References
 ----------
 Dong, Roth & Su (2022) for mu; Bun & Steinke (2016), proposition 3.3, for rho; Balle & Wang (2018), theorem 8, for the
-curve. Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy: what is (epsilon, delta)-DP is
+curve. Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy. What is (epsilon, delta)-DP is
 post-processing of what is epsilon-DP but for an event of probability delta.
 """
 
@@ -109,8 +109,8 @@ class Guarantee(Model):
     that which went into what the columns are.
 
     `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
-    probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
-    one entity), and the number of rows is protected as well.
+    probability `excepted_delta`. With add-remove `neighbours`, tables differ by one row more or less, or by all rows of
+    one entity. The number of rows is protected as well.
     """
 
     unit: Literal["cell", "row", "entity", "change"]
@@ -137,7 +137,7 @@ class Guarantee(Model):
 class Cumulative(Model):
     """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
 
-    `unit` is this release's unit of privacy ("cell", "row", "change", or "entity:" and its column); `other_units_rho`
+    `unit` is this release's unit of privacy ("cell", "row", "change", or "entity:" and its column). `other_units_rho`
     gives rho for every other unit that all releases protect. All of it holds except with the probability
     `excepted_delta`.
     """

@@ -1,15 +1,15 @@
 """The kinds of noise that the matrix of a covariance release carries, and what each lets a reader check.
 
-The sum of (z, c)(z, c)^T over rows with ||z|| <= R gets noise. Replacing a row moves it by at most
-``sqrt(2) (R^2 + c^2)`` in the Frobenius norm, as c <= R attains; one row more or less by at most ``R^2 + c^2``.
-With standard deviations s on the diagonal and t off it, where an entry counts twice in that norm, Gaussian noise has
-``mu = D max(1 / s, 1 / (sqrt(2) t))``. Of other noise a reader sees less, namely bounds from below:
+The sum of (z, c)(z, c)^T over rows with ||z|| <= R gets noise. Replacing a row moves it by at most ``sqrt(2) (R^2 +
+c^2)`` in the Frobenius norm, as c <= R attains. One row more or less moves it by at most ``R^2 + c^2``. Let standard
+deviations be s on the diagonal and t off it, where an entry counts twice in that norm. Then Gaussian noise has ``mu = D
+max(1 / s, 1 / (sqrt(2) t))``. Of other noise a reader sees less, namely bounds from below:
 
 - Laplace: epsilon is at least the L1 norm by which a row with all z_j = R / sqrt(p) moves the sum, over the scale;
-- Wishart: the sum's entry along a direction u is chi-squared with m degrees of freedom, and a row can move it by R^2,
-  or by R^2 + c^2 where it is taken away, over the noise's scale; delta at epsilon is at least that of this one entry;
-- the difference of two Wishart matrices: epsilon is at least the nuclear norm by which two orthogonal rows move the
-  sum, over twice the scale, however it is divided between the matrices. With H the movement, the density at T H is
+- Wishart: the sum's entry along a direction u is chi-squared with m degrees of freedom. A row can move it by R^2, or by
+R^2 + c^2 where it is taken away, over the noise's scale. Delta at epsilon is at least that of this one entry; - the
+difference of two Wishart matrices: epsilon is at least the nuclear norm by which two orthogonal rows move the sum, over
+twice the scale. That holds however it is divided between the matrices. With H the movement, the density at T H is
   ``exp(-T ||H||_* / 2 s)`` up to a polynomial in T. It changes by e^epsilon at most from T to T + 1. Where the corner
   is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0. With fewer
   degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
@@ -19,7 +19,7 @@ With standard deviations s on the diagonal and t off it, where an entry counts t
 The noise on a covariance release in the manifest, with checks that its numbers belong together.
 
 A covariance that was released in two rounds says what the second one needs to know of the first. Each round r
-standardises the columns, u = (x - center_r) / scale_r, and adds noise to a sum of second moments of rows (y, c_r) with
+standardises the columns, u = (x - center_r) / scale_r. It adds noise to a sum of second moments of rows (y, c_r) with
 ||y|| <= R_r. In round 1, y = u. In round 2, y = B u, where B is the published transform. All values are clipped
 beforehand to center_1 +- k scale_1, k the column clip. Centers and scales of round 2 and B come from what round 1
 released, and cost nothing. Centers and scales of round 1, k and both radii were found privately, at a cost that is the
@@ -399,9 +399,9 @@ class SecondMoments(NoisyMatrix):
     """The noise on a covariance release, in units of the released matrix.
 
     That is the noisy sum over rows of (z, c)(z, c)^T, with z_j = (x_j - center_j) / half_width_j from each column's
-    bounds, clipped to ||z|| <= `radius`, and c the `constant`. Where noise does not act entry by entry, the publisher
-    may state estimates, on which no guarantee rests, of the root mean square errors of the columns' diagonal and
-    off-diagonal entries.
+    bounds. The row z is clipped to ||z|| <= `radius`, and c is the `constant`. Where noise does not act entry by entry,
+    the publisher may state estimates, on which no guarantee rests. They are of the root mean square errors of the
+    columns' diagonal and off-diagonal entries.
 
     Of a `two-round` release, this describes the final round. The `first_round` has a matrix of its own, and z is that
     of `two_rounds`, after values were clipped to `column_clip` scales about their centers. With `margins`, there is

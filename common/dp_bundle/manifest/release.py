@@ -76,8 +76,8 @@ class Lineage(Model):
     """The place of this release among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
 
     `partition` names the part of the rows that it is about, if the publisher splits them into disjoint parts.
-    `ledger_head` is the hash of the last line of the publisher's ledger, by which a ledger can be told to hold what it
-    held then; it tells nothing else.
+    `ledger_head` is the hash of the last line of the publisher's ledger. By it a ledger can be told to hold what it
+    held then; it says nothing else.
     """
 
     number: Annotated[int, Field(ge=1, le=MAX_RELEASES)]

@@ -18,7 +18,7 @@ Tables of a page: plain HTML that a reader can sort and filter, and that reads a
 
 Figures of a page: Bokeh models in the page's colours, as one JSON document that its script draws.
 
-A model gets its name from the order in which it was made in this process; here each is named by its place in the
+A model gets its name from the order in which it was made in this process. Here each is named by its place in the
 document, so that the same figures give the same bytes.
 """
 
@@ -207,8 +207,8 @@ def hover(lines: Sequence[tuple[str, str]], **options: Any) -> HoverTool:
     Parameters
     ----------
     lines : sequence of tuple of str
-        A label, which may be empty, and what is shown after it: "@name" for a column of the source, which is shown as
-        plain text, or "@share{0.0 %}".
+        A label, which may be empty, and what is shown after it. That is "@name" for a column of the source, which is
+        shown as plain text, or "@share{0.0 %}".
     **options
         Further ones of `bokeh.models.HoverTool`, such as renderers.
     """

@@ -1,16 +1,17 @@
 """Descriptions of a release in the words of search engines, portals and repositories, filled into templates.
 
 A template, in `templates`, is JSON as a portal takes it. A text that begins with `= ` is an expression of Jinja over
-the release and its `Subject`, whose value takes its place: no text of a signer is ever part of the JSON's syntax. In an
-object, `$if` leaves it out where it is false, `$with` has the entries that it begins with, and `$is` has what stands in
-its place. `$each`, in a list, makes one for each of several. Entries of which nothing is said are left out.
+the release and its `Subject`. The expression's value takes its place: no text of a signer is ever part of the JSON's
+syntax. In an object, `$if` leaves it out where it is false. `$with` has the entries that it begins with, and `$is` has
+what stands in its place. `$each`, in a list, makes one for each of several. Entries of which nothing is said are left
+out.
 
 Search engines for datasets read a schema.org Dataset from web pages. The Data Package and Croissant begin with what the
-bundle holds of the same kind, whose bytes are fixed, and add what the manifest's further fields say. European data
+bundle holds of the same kind, whose bytes are fixed. They add what the manifest's further fields say. European data
 portals read DCAT-AP 3 in JSON-LD, and with DataCite metadata a DOI is registered. Repositories (CKAN, Dataverse,
 InvenioRDM, on which Zenodo runs, and Hugging Face) have words of their own. On Hugging Face these are the card of a
 dataset, a README whose front matter has the privacy label. In its YAML, texts and lists are written as in JSON, and
-numbers so that every reader takes them for numbers: those of YAML 1.1 take 1e-06 for a text, and 1.0e-06 for a number.
+numbers so that every reader takes them for numbers. Those of YAML 1.1 take 1e-06 for a text, and 1.0e-06 for a number.
 
 References
 ----------
@@ -21,7 +22,7 @@ vocabularies data-theme, language, file-type and access-right (publications.euro
 (schema.datacite.org/meta/kernel-4.5), of which appendix 3 has (:unav) for what is mandatory, and not said. CKAN API
 guide, `package_create`; the portal's `owner_org` is left for its maintainer. Dataverse guides, "Native API: Create a
 Dataset in a Dataverse Collection", and the citation metadata block. InvenioRDM, "Metadata reference". Hugging Face Hub,
-"Dataset Cards" and "Manual configuration" (huggingface.co/docs/hub): the hub loads all rows as one table, or each
+"Dataset Cards" and "Manual configuration" (huggingface.co/docs/hub). The hub loads all rows as one table, or each
 matrix, and never the tar, which is no WebDataset.
 """
 

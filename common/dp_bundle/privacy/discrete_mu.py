@@ -8,8 +8,8 @@ middle and fall from there on to 1 / sigma (docs/reference/proofs.md), so that
 
     mu = z(floor(D / 2)) + z(floor((D - 1) / 2)),
 
-which grows with D: whoever moves fewer steps is protected better. Where sigma is large, it is D / sigma times
-``1 + e + 2.1 e^2 + ...`` with e = 1 / (24 sigma^2); where it is small, nearly 2 D / sigma at the most.
+which grows with D: whoever moves fewer steps is protected better. Where sigma is large, it is D / sigma times ``1 + e +
+2.1 e^2 + ...`` with e = 1 / (24 sigma^2). Where it is small, it is nearly 2 D / sigma at the most.
 
 References
 ----------
@@ -19,16 +19,16 @@ discrete Gaussian for differential privacy, arXiv 2004.00010, for rho = D^2 / (2
 Lower bounds on delta at an epsilon, where columns carry discrete Gaussian noise.
 
 A reader sees width and sigma of every column, and computes a bound from below, so that no honest guarantee is refused.
-For tables that differ as far as the bounds allow, a column's privacy loss is L = (D k + D^2 / 2) / sigma^2 at a draw k
-of its noise, with D its width in steps. So ``delta(eps) = E max(0, 1 - exp(eps - L))`` for the sum L over columns and
-rows. That grows with L. So it only becomes smaller if a column is left out, a loss rounded down to a grid, or a
-probability left out; what is left is a convolution of finite laws. That of continuous columns is normal.
+For tables that differ as far as the bounds allow, let a column's width be D steps, and k a draw of its noise. Then its
+privacy loss is L = (D k + D^2 / 2) / sigma^2. So ``delta(eps) = E max(0, 1 - exp(eps - L))`` for the sum L over columns
+and rows. That grows with L. So it only becomes smaller if a column is left out, a loss rounded down to a grid, or a
+probability left out. What is left is a convolution of finite laws. That of continuous columns is normal.
 
-Nor does delta grow by what is done to the released numbers afterwards. Adding N(0, t^2) to discrete Gaussian noise
-gives, by Poisson summation, the density of N(0, sigma^2 + t^2) to within a factor of 1 +- 2 exp(-2 pi^2 s^2), where
-1 / s^2 = 1 / sigma^2 + 1 / t^2. At s^2 = 1.5 that is 1 +- 3e-13, and the column counts as continuous with the mu
-``D / sqrt(sigma^2 + t^2) = D / sigma sqrt(1 - s^2 / sigma^2)``. In the same way the sum of n draws, on which alone the
-loss of n rows depends, is discrete Gaussian with n sigma^2 (to within 1e-38 each, where sigma is at least 3).
+Nor does delta grow by what is done to the released numbers afterwards. Let 1 / s^2 = 1 / sigma^2 + 1 / t^2. By Poisson
+summation, adding N(0, t^2) to discrete Gaussian noise gives the density of N(0, sigma^2 + t^2) to within a factor of 1
++- 2 exp(-2 pi^2 s^2). At s^2 = 1.5 that is 1 +- 3e-13, and the column counts as continuous with the mu ``D /
+sqrt(sigma^2 + t^2) = D / sigma sqrt(1 - s^2 / sigma^2)``. In the same way the sum of n draws, on which alone the loss
+of n rows depends, is discrete Gaussian with n sigma^2. That holds to within 1e-38 each, where sigma is at least 3.
 
 So any number of columns takes one formula, and only those are convolved, few and short, that would lose much by it.
 

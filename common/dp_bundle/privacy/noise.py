@@ -53,8 +53,8 @@ def check_sigma(sigma: float, name: str = "sigma") -> float:
 def discrete_gaussian_variance(sigma: float) -> float:
     """Return the variance of the discrete Gaussian, to a relative error below 1e-14.
 
-    It is ``sum k^2 w_k / sum w_k`` with ``w_k = exp(-k^2 / (2 sigma^2))``, or equally
-    ``sigma^2 - 4 pi^2 sigma^4 sum n^2 u_n / sum u_n`` with ``u_n = exp(-2 pi^2 sigma^2 n^2)``, over all integers.
+    It is ``sum k^2 w_k / sum w_k`` with ``w_k = exp(-k^2 / (2 sigma^2))``, over all integers. Equally it is ``sigma^2 -
+    4 pi^2 sigma^4 sum n^2 u_n / sum u_n`` with ``u_n = exp(-2 pi^2 sigma^2 n^2)``.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def discrete_gaussian_fourth_cumulant(sigma: float) -> float:
     """Return E k^4 - 3 (E k^2)^2 of the discrete Gaussian, to a relative error below 1e-11.
 
     From the weights of `discrete_gaussian_variance` below sigma = 0.5. From there on, the logarithm of the generating
-    function is ``sigma^2 t^2 / 2 + log sum_n u_n cos(2 pi n sigma^2 t)``, whose fourth derivative at zero is ``(2 pi
+    function is ``sigma^2 t^2 / 2 + log sum_n u_n cos(2 pi n sigma^2 t)``. Its fourth derivative at zero is ``(2 pi
     sigma^2)^4 (m_4 - 3 m_2^2)``. Here ``m_j = sum n^j u_n / sum u_n``, and no Gaussian part is left to cancel.
 
     Parameters
@@ -172,8 +172,8 @@ def discrete_gaussian_fourth_cumulant(sigma: float) -> float:
 def rounded_gaussian_fourth_cumulant(sigma: float) -> float:
     """Return E k^4 - 3 (E k^2)^2 of k = round(N(0, sigma^2)), to an error below 1e-15 of 1 + the squared variance.
 
-    Below sigma = 0.5 from ``E k^4 = sum_{k>=1} (k^4 - (k - 1)^4) erfc((k - 1/2) / (sigma sqrt 2))``. Above it is
-    that of the uniform rounding error, -1/120, but for exponentially small terms, the derivatives at 2 pi n of the
+    Below sigma = 0.5 from ``E k^4 = sum_{k>=1} (k^4 - (k - 1)^4) erfc((k - 1/2) / (sigma sqrt 2))``. Above it is that
+    of the uniform rounding error, -1/120, but for exponentially small terms. These are the derivatives at 2 pi n of the
     characteristic function of a Gaussian plus a uniform variable.
 
     Parameters

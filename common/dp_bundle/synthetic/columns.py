@@ -159,7 +159,7 @@ class Histogram:
 class Normal:
     """Numbers with a normal distribution, clipped to bounds.
 
-    What is clipped is spread out so far that the numbers have the mean and the deviation that were released; those of a
+    What is clipped is spread out so far that the numbers have the mean and the deviation that were released. Those of a
     column of zeros and ones come out as these.
 
     Parameters
@@ -401,7 +401,7 @@ def draw_rows(
 def root_of(columns: Sequence[RawColumn], released: Floats, errors: Floats, n_apart: int) -> Floats:
     """Return the symmetric root of the correlations of the variables, shape (p, p).
 
-    Rare levels tell little of their variables: what noise may have made of their correlations is taken away first, and
+    Rare levels tell little of their variables. What noise may have made of their correlations is taken away first, and
     they give way where noise made the matrix indefinite.
 
     Parameters

@@ -2,7 +2,7 @@
 
 They are drawn from the Gaussian copula of a release: its raw columns, and the correlations of the variables behind
 them. A release with histograms has the margins. Of any other, numbers are taken for normal, with the mean and the
-deviation that are learned from it, and levels have the shares that follow from their means.
+deviation that are learned from it. Levels have the shares that follow from their means.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ A rotation names a key's successor, a revocation takes a key back. A rotation is
 name another's key as his successor. A revocation is signed by the key itself or by its successor. Dates are what the
 signer says; only `expires` has an effect. A key belongs to a line of keys: a publisher's, from her first one on.
 
-The memory of releases that a reader has seen exposes an old one shown as new, or two with one number. It holds for each
-signer and dataset the newest number of each kind of release, the digests of all manifests seen, and which of them were
-read. `open_bundle` asks about signers by a protocol, which `TrustStore` and a policy that trusts anybody follow.
+The memory of releases that a reader has seen exposes an old one shown as new, or two with one number. It holds the
+newest number of each kind of release for each signer and dataset. With it are the digests of all manifests seen, and
+which of them were read. `open_bundle` asks about signers by a protocol, which `TrustStore` and a policy that trusts
+anybody follow.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The signed bytes are the DSSE pre-authentication encoding of the payload and its type; a manifest's is an in-toto
 Statement (see `manifest`), with one signature. Statements about keys have one or two.
 
-A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key itself: whoever trusts the
+A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key itself. Whoever trusts the
 fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a reader refuses every other,
 so no bit of it is free. By that form the signer is found at its end, before anything that a stranger wrote is parsed.
 

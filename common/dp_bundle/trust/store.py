@@ -494,8 +494,8 @@ def load_public_key(name: str = DEFAULT_KEY) -> PublicKey:
     Raises
     ------
     KeyStoreError
-        Its file is unreadable, or missing and the private key is, too, or is locked; or it is not the public half of
-        the private key, as far as that can be opened.
+        Its file is unreadable. Or it is missing, and the private key is missing or locked. Or it is not the public half
+        of the private key, as far as that can be opened.
     """
     if not public_key_path(name).exists() and private_key_path(name).exists():
         with _alone():
