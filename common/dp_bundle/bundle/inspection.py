@@ -2,8 +2,8 @@
 
 The chain of a dataset's releases: each names the manifest of the one before it, and no number is there twice.
 
-A bundle names one predecessor. Whether one is missing in between is seen only where all releases are there: in a
-folder, and in the memory of what this reader verified.
+A bundle names one predecessor. Whether one is missing in between is seen only where all releases are there. That is in
+a folder, and in the memory of what this reader verified.
 """
 
 import json

@@ -3,7 +3,7 @@
 Whoever holds one form can make the other, without a key. Every byte is compared with what was verified as it is copied,
 and the other form appears whole or not at all.
 
-`bundle.tar.minisig` is what the stock minisign verifies. It is a by-product of the release: whoever holds the key can
+`bundle.tar.minisig` is what the stock minisign verifies. It is a by-product of the release. Whoever holds the key can
 make it again from the bundle alone, and no reader of bundles needs it. It is carried with it.
 
 Whoever passes a bundle on may put anything there. So only what belongs to this very bundle is carried: a signature of

@@ -259,7 +259,7 @@ def _mean(margin: Margin, values: Floats, shares: Floats, n_rows: int, variance:
     """Return the mean of whole numbers that are counted one by one, over the rows with a value.
 
     Shares are the nearest that add up to 1. So the mean moves with a cell's noise by how far that cell is from it, less
-    the average of these; gaps are no distance from it.
+    the average of these. Gaps are no distance from it.
     """
     filled = max(float(shares.sum()), 1.0 / n_rows)
     shares = shares / filled

@@ -2,7 +2,7 @@
 
 Facts that a release does not protect are sentences with fixed beginnings, so that a reader can check for them. The
 guarantee follows from what a reader can see: bounds, radius and noise. A release of rows is the Gaussian mechanism. The
-mu of a cell is how far it moves over sigma (see `Cell`), and that of a row the root of the sum of squares. Where noise
+mu of a cell is how far it moves over sigma (see `Cell`). That of a row is the root of the sum of squares. Where noise
 is discrete, mu is larger, and (distance / sigma)^2 / 2 is rho. A manifest states rho alone, which is what a reader
 holds it to.
 

@@ -7,12 +7,12 @@ max(1 / s, 1 / (sqrt(2) t))``. Of other noise a reader sees less, namely bounds 
 
 - Laplace: epsilon is at least the L1 norm by which a row with all z_j = R / sqrt(p) moves the sum, over the scale;
 - Wishart: the sum's entry along a direction u is chi-squared with m degrees of freedom. A row can move it by R^2, or by
-R^2 + c^2 where it is taken away, over the noise's scale. Delta at epsilon is at least that of this one entry; - the
-difference of two Wishart matrices: epsilon is at least the nuclear norm by which two orthogonal rows move the sum, over
-twice the scale. That holds however it is divided between the matrices. With H the movement, the density at T H is
-  ``exp(-T ||H||_* / 2 s)`` up to a polynomial in T. It changes by e^epsilon at most from T to T + 1. Where the corner
-  is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0. With fewer
-  degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
+  R^2 + c^2 where it is taken away, over the noise's scale. Delta at epsilon is at least that of this one entry;
+- the difference of two Wishart matrices: epsilon is at least the nuclear norm by which two orthogonal rows move the
+  sum, over twice the scale. That holds however it is divided between the matrices. With H the movement, the density at
+  T H is ``exp(-T ||H||_* / 2 s)`` up to a polynomial in T. It changes by e^epsilon at most from T to T + 1. Where the
+  corner is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0. With
+  fewer degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
 - noise that does not act entry by entry: nothing of epsilon shows in it. Drawn to a finite precision, on a grid, it
   excepts an event from its guarantee.
 

@@ -24,10 +24,10 @@ privacy loss is L = (D k + D^2 / 2) / sigma^2. So ``delta(eps) = E max(0, 1 - ex
 and rows. That grows with L. So it only becomes smaller if a column is left out, a loss rounded down to a grid, or a
 probability left out. What is left is a convolution of finite laws. That of continuous columns is normal.
 
-Nor does delta grow by what is done to the released numbers afterwards. Let 1 / s^2 = 1 / sigma^2 + 1 / t^2. By Poisson
-summation, adding N(0, t^2) to discrete Gaussian noise gives the density of N(0, sigma^2 + t^2) to within a factor of 1
-+- 2 exp(-2 pi^2 s^2). At s^2 = 1.5 that is 1 +- 3e-13, and the column counts as continuous with the mu ``D /
-sqrt(sigma^2 + t^2) = D / sigma sqrt(1 - s^2 / sigma^2)``. In the same way the sum of n draws, on which alone the loss
+Nor does delta grow by what is done to the released numbers afterwards. Let 1 / s^2 = 1 / sigma^2 + 1 / t^2. Adding N(0,
+t^2) to discrete Gaussian noise gives the density of N(0, sigma^2 + t^2), by Poisson summation. It does so to within a
+factor of 1 +- 2 exp(-2 pi^2 s^2). At s^2 = 1.5 that is 1 +- 3e-13, and the column counts as continuous with the mu ``D
+/ sqrt(sigma^2 + t^2) = D / sigma sqrt(1 - s^2 / sigma^2)``. In the same way the sum of n draws, on which alone the loss
 of n rows depends, is discrete Gaussian with n sigma^2. That holds to within 1e-38 each, where sigma is at least 3.
 
 So any number of columns takes one formula, and only those are convolved, few and short, that would lose much by it.
