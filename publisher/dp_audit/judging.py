@@ -2,13 +2,13 @@
 
 **Guesses.** A fair coin decides which of two values, rows or tables is published, and an attacker who knows all else
 guesses it. Whatever is mu-GDP lets nobody be right more often than Phi(mu / 2), whatever the noise is. Coins are
-independent, so that the number of right guesses is binomial: more than chance allows at that rate refute what is
-stated, and Clopper & Pearson's bound p on the rate proves mu >= 2 Phi^-1(p).
+independent, so that the number of right guesses is binomial. More than chance allows at that rate refute what is
+stated. Clopper & Pearson's bound p on the rate proves mu >= 2 Phi^-1(p).
 
 **Noise.** The distance between distribution functions, the correlation of signs and the search for repeated noise need
-no approximation: they are bounds for finite samples, for continuous, discrete and sparse noise alike. The tests of the
-variance and of low bits are chi-squared approximations, that of normal noise exact, and are passed over where these
-would be poor.
+no approximation. They are bounds for finite samples, for continuous, discrete and sparse noise alike. The tests of the
+variance and of low bits are chi-squared approximations, and that of normal noise is exact. They are passed over where
+they would be poor.
 
 References
 ----------
@@ -226,7 +226,7 @@ def correlated_signs(signs: Floats, alpha: float) -> tuple[float, str]:
     """Return the largest correlation of signs over what chance allows, and where it is.
 
     Compared are each column with the 64 that follow it, and each row with the 16 that follow it. The products at one
-    lag are in [-1, 1] and have mean 0 given those before, so the bound (Hoeffding, Azuma) is exact at every size.
+    lag are in [-1, 1] and have mean 0 given those before. So the bound (Hoeffding, Azuma) is exact at every size.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Made-up raw tables, published like real ones and opened like a reader does.
 
-Every cell of a made-up table is in one of a few states. A number is at an end of its bounds, anywhere inside with all
-the low bits that a raw value has, or outside them, as far as infinitely far. A level is each of its levels, and a cell
-that may have a gap has one. The first two states are those that an attacker is to tell apart: they are as far from each
-other as the policy lets them be. What a state is published as, before noise, is computed here from what a manifest says
-of bounds, levels and gaps, and not by the code that is attacked.
+Every cell of a made-up table is in one of a few states. A number is at an end of its bounds, or anywhere inside with
+all the low bits that a raw value has. Or it is outside them, as far as infinitely far. A level is each of its levels,
+and a cell that may have a gap has one. The first two states are those that an attacker is to tell apart. They are as
+far from each other as the policy lets them be. What a state is published as, before noise, is computed here from what a
+manifest says of bounds, levels and gaps. It is not computed by the code that is attacked.
 
 Publication itself is handed in, as a `Press`, which yields the bundle's path and the cost that was booked: nothing here
 can reach a ledger. The command's is `release.publishing.publish_aside`.

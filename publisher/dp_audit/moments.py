@@ -1,6 +1,6 @@
 """Releases of second moments attacked: made-up tables are published, and what a reader finds is judged by the manifest.
 
-Two tables of some hundred rows differ in the last one, or in as many as an entity may have; where rows may come and go,
+Two tables of some hundred rows differ in the last one, or in as many as an entity may have. Where rows may come and go,
 one table lacks them. The two rows are those of many whose products are farthest apart. Of noise that does not act entry
 by entry, the first of them is all that the tables have in common. A coin decides for every release which of the tables
 is published, and the attacker, who knows both, guesses it. He does so by the likelihood ratio of the stated noise
@@ -8,15 +8,15 @@ around the exact sums of either. Of noise that does not act entry by entry, he t
 The checks:
 
 - attack: coins are not guessed more often than the stated mu allows.
-- noise: what entries are away from the exact sums has the distribution stated, each of them and all together, and so
-  has the noise on the lengths and the histograms of a release in two rounds.
+- noise: what entries are away from the exact sums has the distribution stated, each of them and all together. So has
+  the noise on the lengths and the histograms of a release in two rounds.
 - independence: signs of noise are uncorrelated between entries, both rounds, and releases, and no noise occurs twice.
 
 The exact sums are computed here from what a release states. Raw values are clipped, standardised, transformed and
 shortened in plain floating-point arithmetic, as the format says it of bounds, standards, column clip, transform and
 radius. That differs from the release's integers by far less than the noise. For histograms, rows are counted by
 comparing each with every end of a cell. How far a row of that radius may move the sums is what readers check of every
-manifest against its noise (`SecondMoments.check_guarantee`), as that entries are on its grid.
+manifest against its noise (`SecondMoments.check_guarantee`). They check that entries are on its grid, too.
 
 What was chosen or found privately is taken as it was stated: the attack makes no use of it.
 """
@@ -75,7 +75,7 @@ class _Found(NamedTuple):
     counts : list of ndarray of int
         Of rows, by raw column: in ones.
     size : float
-        The negative logarithm of the density of such noise, up to a number that is the same for every table; or the
+        The negative logarithm of the density of such noise, up to a number that is the same for every table. Or the
         distance in the nuclear norm.
     """
 

@@ -1,12 +1,12 @@
 """The audit of a release that is planned: made-up tables are published in its place, and what a reader finds is judged.
 
 Of the planned table only names and types are read, and the number of rows where the choice of a mechanism asks for it.
-Made-up tables (`made_up`) go through publication itself, where nobody keeps the books; bundles are opened as by any
+Made-up tables (`made_up`) go through publication itself, where nobody keeps the books. Bundles are opened as by any
 reader, and judged by the law that their manifests state: rows in `rows`, second moments in `moments`. Here are the
 checks that need no statistics:
 
 - books: the manifest states no less than its noise comes to, which is what every reader checks, and no more than the
-  policy asks for; the ledger keeps no less than the manifest's noise costs (`dp_bundle.manifest.costs`).
+  policy asks for. The ledger keeps no less than the manifest's noise costs (`dp_bundle.manifest.costs`).
 - entities: of entities with too many rows as many are published as they may have.
 """
 
@@ -90,8 +90,8 @@ def audit_planned_release(
     press : callable
         Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
     n_canaries : int or None
-        How many coins are thrown: for rows, from 1000 to 2^26, or for whole releases of second moments, from 100 to
-        2^20; by default as many as take minutes.
+        How many coins are thrown: for rows from 1000 to 2^26, for whole releases of second moments from 100 to 2^20. By
+        default it is as many as take minutes.
     confidence : float
         In [0.5, 1): the chance that a sound release passes every check, and that the lower bound holds.
     tell : callable
@@ -215,8 +215,8 @@ def _holds_at(published: Published, epsilon: float, delta: float) -> bool:
 def _check_entities(press: Press, policy: Policy, cells: list[RawCell], max_rows: int) -> Check:
     """Check how many rows are published of entities that have too many, a crowd for every state of the cells.
 
-    Their rows come in turn, in batches of one row or two, so that neither what a row holds nor where batches begin can
-    let a row pass the cap unseen. How many rows are left is public, and known beforehand.
+    Their rows come in turn, in batches of one row or two. So neither what a row holds nor where batches begin can let a
+    row pass the cap unseen. How many rows are left is public, and known beforehand.
     """
     n, rows = min(max(cell.n_states for cell in cells), _MOST_STATES), 2 * max_rows + 3
     turns = np.concatenate([np.arange(_OTHERS) % n, np.tile(np.arange(n), rows)])

@@ -2,19 +2,19 @@
 
 A first, small table shows what the manifest states of columns and noise. In the table that is attacked every other row,
 or entity, is a coin's. Its cells are in one of their first two states, by a coin for each cell, or for the whole row
-where rows are protected. All other cells are in any of their states, but for a stretch in which nearly all rows are in
-the first ones, so that states are rare in a batch. The first rows, and the last ones, come in batches of one row or
-two. The checks:
+where rows are protected. All other cells are in any of their states. In one stretch nearly all rows are in the first
+ones, so that states are rare in a batch. The first rows, and the last ones, come in batches of one row or two. The
+checks:
 
 - attack: coins are not guessed more often than what is stated allows, by the likelihood ratio of the stated noise.
 - columns: what is stated of columns, and how many rows there are, does not follow from values.
 - grid: every value comes out on the grid, with low bits that do not depend on the raw value's.
-- noise: it has the stated law, whatever the raw value, far outside the bounds and in gaps, at the edges of batches, and
-  where a state is rare; a level stays, and becomes others, as often as is stated.
+- noise: it has the stated law, whatever the raw value: far outside the bounds and in gaps, at the edges of batches, and
+  where a state is rare. A level stays, and becomes others, as often as is stated.
 - independence: signs of noise, and which levels are replaced, are uncorrelated between columns and rows, and no noise
   occurs twice, nor in both releases.
 
-Where mu is so large that every coin would be guessed, numbers are put closer to each other, and the bound on mu is by
+Where mu is so large that every coin would be guessed, numbers are put closer to each other. The bound on mu is then by
 proportion. That supposes noise that does not depend on the value, which the noise check tests.
 
 References

@@ -160,7 +160,7 @@ def smallest_eigenvalue(matrix: FloatArray) -> float:
 def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
     """Return the smallest eigenvalue and its eigenvector.
 
-    Of a large matrix by Lanczos iterations on the inverse of ``matrix - shift``, whose Cholesky factor proves that the
+    Of a large matrix by Lanczos iterations on the inverse of ``matrix - shift``. Its Cholesky factor proves that the
     shift is below all eigenvalues: the nearest one is the smallest.
     """
     p = len(matrix)
@@ -268,8 +268,8 @@ class Anderson:
     """Anderson acceleration of a fixed-point iteration on symmetric matrices, type II, with a safeguard.
 
     The next point is the combination of the latest images whose residuals cancel best in least squares. Where the
-    residual has grown instead, the latest plain image is returned and the history dropped, so that the iteration goes
-    on from a point that the map itself has made.
+    residual has grown instead, the latest plain image is returned and the history dropped. The iteration then goes on
+    from a point that the map itself has made.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Positive semidefinite stand-ins for an indefinite covariance, each named and with its price.
 
 The nearest one in a weighted max norm (CoCoLasso's step) comes with a proof of its distance. The matrix found bounds
-the smallest distance from above. A positive semidefinite certificate Z bounds it from below, because every positive
+the smallest distance from above. A positive semidefinite certificate Z bounds it from below. Every positive
 semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``. Each entry may also have an
-allowance, a distance that costs nothing: the same loop then decides whether a box holds a definite matrix (see
+allowance, a distance that costs nothing. The same loop then decides whether a box holds a definite matrix (see
 `feasibility`).
 """
 
@@ -195,10 +195,10 @@ def project_max_norm(
 ) -> MaxNormProjection:
     """Minimise t >= 0 subject to W positive semidefinite and ``|W - S| <= allowance + t * weights``.
 
-    ADMM, over-relaxed. Its map is one of the matrix H alone: the matrix of the widened box nearest to H, what is left
-    over (the scaled dual), and the semidefinite projection. Now and then the units of the columns are changed so that
-    certificate and matrix have proportional diagonals. Many matrices may be equally near; Anderson acceleration would
-    let rounding, and so the processor, choose among them, and saves few steps here.
+    ADMM, over-relaxed. Its map is one of the matrix H alone. It gives the matrix of the widened box nearest to H, what
+    is left over (the scaled dual), and the semidefinite projection. Now and then the units of the columns are changed
+    so that certificate and matrix have proportional diagonals. Many matrices may be equally near; Anderson acceleration
+    would let rounding, and so the processor, choose among them, and saves few steps here.
 
     Parameters
     ----------

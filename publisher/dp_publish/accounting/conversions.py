@@ -2,8 +2,8 @@
 
 A column whose values span `width` and carry Gaussian noise of standard deviation `sigma` lets one cell be told from
 another with mu = width / sigma. A row's mu is the root of the sum of squares over columns; a cell's is the largest.
-This mu is Gaussian differential privacy where the noise is continuous (then rounded). rho = mu^2 / 2 is
-zero-concentrated differential privacy for continuous and for discrete Gaussian noise alike.
+This mu is Gaussian differential privacy where the noise is continuous (then rounded). For continuous and discrete
+Gaussian noise alike, rho = mu^2 / 2 is zero-concentrated differential privacy.
 
 The cost of one release.
 
@@ -72,8 +72,8 @@ def mu_for_epsilon_delta(epsilon: float, delta: float) -> float:
 def delta_for_epsilon_zcdp(rho: float, epsilon: float) -> float:
     """Return an upper bound on delta of a rho-zCDP release at epsilon.
 
-    min over a > 1 of exp((a - 1)(a rho - epsilon)) / (a - 1) * (1 - 1/a)^a (Canonne, Kamath & Steinke 2020,
-    proposition 12); every a gives a valid bound, so the minimiser need not be exact.
+    min over a > 1 of exp((a - 1)(a rho - epsilon)) / (a - 1) * (1 - 1/a)^a (Canonne, Kamath & Steinke 2020, proposition
+    12). Every a gives a valid bound, so the minimiser need not be exact.
     """
     _require_positive("rho", rho)
     if not 0 <= epsilon < math.inf:

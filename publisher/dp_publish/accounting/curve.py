@@ -1,14 +1,14 @@
 """The (epsilon, delta) curve of a release whose columns carry continuous and discrete Gaussian noise.
 
 Continuous columns are mu-GDP and compose exactly. Discrete Gaussian noise is not: at sigma = 1 step its true delta is
-up to twice that of the Gaussian curve, so its privacy loss is composed numerically (dp-accounting's privacy-loss
-distributions, which round pessimistically). From sigma = 1000 steps on, a discrete column is counted as a continuous
-one. The probability q of rounding N(0, sigma^2) to the integer k is the discrete one, p, times the average of exp(-k
-u/sigma^2 - u^2/(2 sigma^2)) over |u| < 1/2 (the normalising constants agree to 300 digits). So exp(-b) p <= q <= exp(a)
-p with b = 1/(8 sigma^2) and a = k^2/(24 sigma^4). Within 13 sigma of one table's centre, and so within (13 + mu) sigma
-of its neighbour's, a <= (13 + mu)^2/(24 sigma^2). So delta(epsilon + a + b) is at most exp(b) times that of rounded,
-hence of continuous noise at epsilon. What lies beyond 13 sigma has a probability below 10^-37, which is taken off
-delta. rho-zCDP holds for all of it, and bounds the answer from above; above mu = 30 it is the answer.
+up to twice that of the Gaussian curve. So its privacy loss is composed numerically, by dp-accounting's privacy-loss
+distributions, which round pessimistically. From sigma = 1000 steps on, a discrete column is counted as a continuous
+one. Let q be the probability of rounding N(0, sigma^2) to the integer k, and p the discrete one. Then q is p times the
+average of exp(-k u/sigma^2 - u^2/(2 sigma^2)) over |u| < 1/2. The normalising constants agree to 300 digits. So exp(-b)
+p <= q <= exp(a) p with b = 1/(8 sigma^2) and a = k^2/(24 sigma^4). Within 13 sigma of one table's centre, and so within
+(13 + mu) sigma of its neighbour's, a <= (13 + mu)^2/(24 sigma^2). So delta(epsilon + a + b) is at most exp(b) times
+that of rounded, hence of continuous noise at epsilon. What lies beyond 13 sigma has a probability below 10^-37, which
+is taken off delta. For all of it rho-zCDP holds, and bounds the answer from above. Above mu = 30 it is the answer.
 
 Of single cells the worst counts. The bound by continuous noise holds for smaller sigmas too (the constants agree to 130
 digits from sigma = 4 steps on). At the price of one formula it shows of nearly all columns of a wide table that they

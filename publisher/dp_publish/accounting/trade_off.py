@@ -13,13 +13,13 @@ everything else here follows from:
 f(alpha)) / 2. Of k candidates that are all neighbours of one table, each as likely as any other, it is right with
 probability at most 1 - f(1/k). Under the one table it names candidate i with probability a_i, under candidate i with 1
 - f(a_i) at most. The a_i add up to 1, and f is convex. The same holds where the likeliest candidate has probability
-1/k. Candidates that are neighbours of each other are guessed no better than two of them: whoever is told all wrong ones
+1/k. Candidates that are neighbours of each other are guessed no better than two of them. Whoever is told all wrong ones
 but one is not hindered by it.
 
-**Belief.** Let f(a) = 1 - s and K = s / a. Then an outcome that is more than K times as likely under Q as under P comes
-with a probability of at most s under Q. Had the set of such outcomes a probability p > s under Q, it would have less
-than p / K under P. But a test with power p takes at least p / K, as (1 - f(a)) / a falls in a. So the odds in favour of
-the truth rise by more than K in at most a share s of releases.
+**Belief.** Let f(a) = 1 - s and K = s / a. Then an outcome may be more than K times as likely under Q as under P. Such
+a one comes with a probability of at most s under Q. Had the set of such outcomes a probability p > s under Q, it would
+have less than p / K under P. But a test with power p takes at least p / K, as (1 - f(a)) / a falls in a. So the odds in
+favour of the truth rise by more than K in at most a share s of releases.
 
 References
 ----------

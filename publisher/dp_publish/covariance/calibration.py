@@ -1,8 +1,8 @@
 """The mechanism of a covariance release, set as the policy asks.
 
-The strength is for the unit of privacy. An entity of m rows is m rows in turn: what is mu-GDP, or epsilon-DP, for one
-row is m mu-GDP, or m epsilon-DP, for the entity, so that a row gets the m-th part. A cell is protected as its whole row
-is. `accounting.strength` has what a strength stands for in another form.
+The strength is for the unit of privacy. An entity of m rows is m rows in turn. What is mu-GDP, or epsilon-DP, for one
+row is m mu-GDP, or m epsilon-DP, for the entity. So a row gets the m-th part. A cell is protected as its whole row is.
+`accounting.strength` has what a strength stands for in another form.
 
 **The choice** is the mechanism with the smallest expected error for a number of rows, of columns, and a guarantee.
 
@@ -139,7 +139,7 @@ def _is_within(spent: GaussianDP | PureDP, asked: Strength) -> bool:
 def ball_radius(policy: Policy, kinds: Kinds) -> float | None:
     """Return what rows are shortened to, in half-widths of their columns' bounds; None if none can be longer.
 
-    Without one in the policy it is what no row exceeds: all columns that one raw column is published as have a length
+    Without one in the policy it is what no row exceeds. All columns that one raw column is published as have a length
     of 1 together.
     """
     n_cells, radius = len(raw_names(kinds, policy.sources)), policy.privacy.l2_radius

@@ -1,17 +1,17 @@
 """Sums of products of scaled rows: exact, in any order, in memory that does not grow with the rows.
 
-Scaled values are cut towards zero to multiples of 2^-20, so that every product is an integer of at most 2^40 in
-units of 2^-40. A block of 4096 rows has sums of at most 2^52: float64 represents them and everything on the way to
-them, so that a BLAS product is exact whatever its order of summation. Blocks are added up as Python integers, which do
-not overflow. The sensitivity therefore holds for the very numbers that a mechanism adds noise to, not for real numbers
-near them: a row's contribution is the outer product of an integer vector with itself, of which
+Scaled values are cut towards zero to multiples of 2^-20, so that every product is an integer of at most 2^40 in units
+of 2^-40. A block of 4096 rows has sums of at most 2^52. As float64 represents them and everything on the way to them, a
+BLAS product is exact whatever its order of summation. Blocks are added up as Python integers, which do not overflow.
+The sensitivity therefore holds for the very numbers that a mechanism adds noise to, not for real numbers near them: a
+row's contribution is the outer product of an integer vector with itself, of which
 
     sum k_j^2 <= R^2 4^20
 
 holds because |k_j| <= 2^20, or, where rows are clipped, because they are shortened to (1 - 2^-36) R first. The relative
-error of a norm of up to 8192 float64 numbers, and of the products with its inverse, is below 2^-39, and cutting towards
-zero only shortens. How a raw value became a scaled one, with what rounding, is of no concern: whatever it is, it is a
-function of that row alone, and what counts is the ball it ends in.
+error of a norm of up to 8192 float64 numbers, and of the products with its inverse, is below 2^-39. Cutting towards
+zero only shortens. How a raw value became a scaled one, with what rounding, is of no concern. It is a function of that
+row alone, and what counts is the ball it ends in.
 """
 
 from collections.abc import Iterable

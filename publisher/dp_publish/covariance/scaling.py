@@ -11,13 +11,13 @@ noise is that of an off-diagonal entry over c. To first order its mean squared e
     (1 + x)^2 (p + 2 s / x),   x = (c / R)^2,   s = ||m||^2 / R^2 in [0, 1].
 
 What is unknown about the data is s alone. The best constant is at the positive root of ``p x^2 + s x - s``. For bounds
-it is the best for the largest error, s = 1, which raises the error for centred columns by the factor 1 + x and needs no
+it is the best for the largest error, s = 1. That raises the error for centred columns by the factor 1 + x and needs no
 guess. For columns whose center was found, s is small.
 
 The noise on correlations follows from that on sums of products, and is what forecasts compute with.
 
 **Sensitivity** of the sum to one row, in the norms that the mechanisms need. Rows are v = (z, c) with ||z|| <= R and c
-fixed; N^2 = R^2 + c^2. Neighbours "replace-one": one row takes another value, the number of rows is public;
+fixed; N^2 = R^2 + c^2. Neighbours "replace-one": one row takes another value, and the number of rows is public.
 "add-remove": one row more or less, and the number of rows is private.
 
 **Frobenius.** Add-remove: ||v v^T|| = ||v||^2 <= N^2. Replace-one: ||v v^T - w w^T||^2 = ||v||^4 + ||w||^4 - 2 (v.w)^2
@@ -27,10 +27,11 @@ fixed; N^2 = R^2 + c^2. Neighbours "replace-one": one row takes another value, t
 directly, R^2 (p + 1) / 2 + c R sqrt(p) + c^2. Replace-one: the norm is the largest v^T H v - w^T H w over symmetric H
 with +-1 on the diagonal and +-1/2 elsewhere. That is at most N^2 times the distance from the smallest to the largest of
 H's eigenvalues and zero, as rows may be short. That spread is at most sqrt(2) times the Frobenius norm, so it is at
-most ``sqrt(d (d + 3) / 2)``; splitting off half the diagonal, also ``d / sqrt(2) + 1``. Both beat d + 1, the sum of two
-rows' norms, by a factor that goes to 1.41, and the first is attained for d = 2. With the constant, whose own entry does
-not move, H_cc is free: taken as 0, the first becomes ``N^2 sqrt(p (p + 5) / 2)``. Or it is, the constant's entries
-apart, ``R^2 L(p) + 2 c R sqrt(p)``, L being the smaller of the two. The smallest valid bound is used.
+most ``sqrt(d (d + 3) / 2)``. Splitting off half the diagonal, it is also at most ``d / sqrt(2) + 1``. Both beat d + 1,
+the sum of two rows' norms, by a factor that goes to 1.41, and the first is attained for d = 2. With the constant, whose
+own entry does not move, H_cc is free: taken as 0, the first becomes ``N^2 sqrt(p (p + 5) / 2)``. Or it is, the
+constant's entries apart, ``R^2 L(p) + 2 c R sqrt(p)``, L being the smaller of the two. The smallest valid bound is
+used.
 
 **Nuclear norm**, which bounds the sum of all eigenvalues' movements (Mirsky 1960): N^2 for add-remove, 2 N^2 for
 replace-one.
@@ -200,10 +201,10 @@ def scaled_variance(spread: float, scaling: Scaling) -> float:
 def correlation_noise(entry_variance: float, spread: float, scaling: Scaling) -> float:
     """Return the noise's standard deviation on n times a correlation near zero, from its variance on a sum of products.
 
-    With means m_i and m_j, and the noise v on every sum, over the constant c in those of the columns themselves, n
-    times a covariance of scaled columns has the noise ``v (1 + (m_i^2 + m_j^2) / c^2)`` to first order. Rows within the
-    radius R leave a column of variance s a mean of at most ``m^2 = R^2 / p - s``, of which half is assumed. Over s, it
-    is that of a correlation.
+    Let m_i and m_j be means, and v the noise on every sum, over the constant c in those of the columns themselves. Then
+    n times a covariance of scaled columns has the noise ``v (1 + (m_i^2 + m_j^2) / c^2)`` to first order. Rows within
+    the radius R leave a column of variance s a mean of at most ``m^2 = R^2 / p - s``, of which half is assumed. Over s,
+    it is that of a correlation.
 
     Parameters
     ----------

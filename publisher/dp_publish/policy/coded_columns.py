@@ -194,7 +194,7 @@ def _limits(highest: float, policy: Policy, around_zero: bool) -> dict[str, Any]
     """Return the bounds of a column of levels, or of an indicator, and its place where that is public.
 
     In a covariance release rows are put into a ball, in units of half-widths from the middle of the bounds. Between -1
-    and 1 the columns of a category have a length of 1 together, in any row, as every other column has at most; so have
+    and 1 the columns of a category have a length of 1 together, in any row, as every other column has at most. So have
     a number and the indicator of its gaps, as a gap has the middle of the bounds.
     """
     privacy = policy.privacy

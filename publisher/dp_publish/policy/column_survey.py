@@ -213,8 +213,8 @@ def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list
 def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     """Return the reasons why a release would probably be regretted, each as a sentence.
 
-    Identifiers, and columns that hardly vary, of which the policy says nothing; numbers outside of the bounds that may
-    stand for missing values; bounds outside of which most of a column lies; truth values that are none.
+    Identifiers, and columns that hardly vary, of which the policy says nothing. Numbers outside of the bounds that may
+    stand for missing values, and bounds outside of which most of a column lies. Truth values that are none.
 
     Parameters
     ----------
@@ -337,8 +337,8 @@ def _about_identifiers(names: list[str], how: str) -> str:
 def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
-    They are written in nines, eights or sevens, and farther from all other values than those are from one another, or
-    below zero as no other. Or they are one digit and the only values outside of the bounds.
+    They are written in nines, eights or sevens. They are farther from all other values than those are from one another,
+    or below zero as no other. Or they are one digit and the only values outside of the bounds.
 
     Parameters
     ----------

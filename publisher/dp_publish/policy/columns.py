@@ -78,7 +78,7 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
     """Open a table, unless it is `opened`, and work the policy in: see `resolve` and `choose_columns`.
 
     A scale names columns that may be published. What is found privately later, when the release is paid for, may leave
-    some of them out, or make them categories: these have no scores then.
+    some of them out, or make them categories. These have no scores then.
     """
     table = open_table(data, policy.table) if opened is None else opened
     if is_open(policy):
@@ -104,9 +104,9 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     resolved before may be resolved again.
 
     A name with `*` (any letters) or `?` (any one letter) that is no column's is a pattern. Each entry of a column is
-    taken from the most specific place that gives it: the column's own section, else the longest pattern that matches,
-    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others. A
-    column that is not published keeps its own section alone.
+    taken from the most specific place that gives it. That is the column's own section, else the longest pattern that
+    matches, of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives
+    others. A column that is not published keeps its own section alone.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     Raises
     ------
     PolicyError
-        A name or a pattern is no column's, what patterns say of a column contradicts its own section, a column is not
-        of its kind, or one of a data frame has neither a type nor a kind.
+        A name or a pattern is no column's, or what patterns say of a column contradicts its own section. A column is
+        not of its kind, or one of a data frame has neither a type nor a kind.
     """
     table = with_numbers_in_text(coded(table, policy.sources), policy)
     in_order = {name: table.types[name] for name in policy.columns if policy.like and name in table.types}

@@ -1,9 +1,10 @@
 """The policy's file: its place beside the data, and its reading; and the policy that an earlier release decides.
 
 All that a release says of its columns is public, and was paid for. Kinds, levels, gaps and bounds are in its manifest.
-So are the centers of its columns in the first of two rounds, where gaps stand, and, but for a factor, their deviations,
-which are units of the second. Of columns that have histograms, numbers without bounds have the places around which
-their cells lie; bounds cut cells off, so that scores within bounds have no place that is told: it is searched again.
+So are the centers of its columns in the first of two rounds, where gaps stand. So are, but for a factor, their
+deviations, which are units of the second. Of columns that have histograms, numbers without bounds have the places
+around which their cells lie. Bounds cut cells off, so that scores within bounds have no place that is told: it is
+searched again.
 """
 
 import json

@@ -1,9 +1,9 @@
 """The memory that the publisher's commands may need, from the shape of a table: known before a row of it is read.
 
-Rows are read in batches, so that only the columns count, the cores that work at once, and how large the pieces are that
-a file can be read in. Each core holds a page of every column, packed and unpacked. The constants were measured, as peak
-resident memory of commands at 2 to 20,000 columns and pieces of 50 to 200,000 rows, with libraries that were just
-installed. The kernel then maps larger parts of their files at once, 30 to 60 MB more. The tests measure again.
+Rows are read in batches. So what counts are the columns, the cores that work at once, and how large the pieces are that
+a file can be read in. Each core holds a page of every column, packed and unpacked. The constants were measured, with
+libraries that were just installed. They are the peak resident memory of commands at 2 to 20,000 columns and pieces of
+50 to 200,000 rows. The kernel then maps larger parts of their files at once, 30 to 60 MB more. The tests measure again.
 """
 
 from dp_bundle.base.machine import count_cores, require_memory

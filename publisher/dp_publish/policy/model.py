@@ -79,12 +79,12 @@ class Privacy(_Model):
     """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma.
 
     Epsilon goes with delta, unless `release` is "covariance". That releases the second moments of the columns instead
-    of rows, by a `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one
-    row more or less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
+    of rows, by a `mechanism`. Some of these give a pure epsilon, for one row replaced or (`neighbours` "add-remove")
+    one row more or less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
 
     `scale` says what links of columns are of, and makes the release one of second moments in two rounds. They are of
-    values ("raw"), of normal scores ("scores"), of scores where a histogram shows that they suit a column ("auto", as
-    where nothing is said), or of scores for the columns that it names.
+    values ("raw"), of normal scores ("scores"), or of scores for the columns that it names. With "auto", as where
+    nothing is said, they are of scores where a histogram shows that these suit a column.
 
     `sigma` is a standard deviation in data units, the same for every column. `budget_mu` limits all releases of the
     dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).

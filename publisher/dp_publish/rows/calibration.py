@@ -1,20 +1,20 @@
 """Calibration: from the publisher's decisions to the noise on each column, and what it costs and guarantees.
 
-A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
+A strength becomes a mu for the unit of privacy. A part of it goes into finding the bounds that the policy leaves out
 (`bounds_share` of mu^2). The rest is shared out over the raw table's columns. A row's mu^2 in proportion to their
 weights, so that without weights width over sigma is equal; a cell's is each column's own. Discrete noise on whole
 numbers gets the sigma for which its part of mu is true, which is more than width over mu
 (`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or epsilon and delta, its sigma is width over its part of
-sqrt(2 rho), for which rho is exact, and mu is what follows. Not so where bounds have to be found, as their cost is
+sqrt(2 rho), for which rho is exact. Its mu is what follows. Not so where bounds have to be found, as their cost is
 booked before it is known how many steps they hold.
 
-A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to
-randomised response. A number's own part goes to its noise; an indicator of its gaps gets so much noise that a gap
-beside a value tells no more than two values. In a wide table sigmas are rounded up to a common ladder.
+A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together. Or it
+goes to randomised response. A number's own part goes to its noise. An indicator of its gaps gets so much noise that a
+gap beside a value tells no more than two values. In a wide table sigmas are rounded up to a common ladder.
 
 The cost of a release of rows, and its guarantee, are one derivation, from bounds and noise alone, never from the data.
 Noise on rows is the Gaussian mechanism on the rows themselves. For each unit of privacy, the mu of a release has two
-parts, which compose: the noise on the unit's rows, and the search for bounds.
+parts, which compose. One is the noise on the unit's rows, the other the search for bounds.
 """
 
 import math

@@ -1,20 +1,20 @@
 """Noise on rows: rounded Gaussian on continuous columns, discrete Gaussian on integer ones, or randomised response.
 
-Of the first two there is one class each, and `ROW_NOISE` by the kind of the column: calibration, the release and its
+Of the first two there is one class each, and `ROW_NOISE` by the kind of the column. Calibration, the release and its
 guarantee ask these, and compare no kind themselves. Either adds whole steps of a dyadic grid to a value within its
-bounds. Rounding x + N(0, sigma^2) to a grid that x lies on is post-processing of the Gaussian mechanism, so that no bit
-of the result depends on anything but that mechanism's output.
+bounds. Rounding x + N(0, sigma^2) to a grid that x lies on is post-processing of the Gaussian mechanism. So no bit of
+the result depends on anything but that mechanism's output.
 
 **A geometric ladder of sigmas** lets a wide table's columns share the tables that their noise is drawn from. An exact
 sampler tabulates the noise's probabilities, once for every ratio of sigma to the grid's step. A step is a power of two,
-so that the mantissa of sigma decides. Columns with different bounds have different sigmas; where there are more columns
+so that the mantissa of sigma decides. Columns with different bounds have different sigmas. Where there are more columns
 than rungs to an octave, each sigma is rounded up to the next rung, and there are no more mantissas than rungs. Whatever
 is drawn, published and charged is the sigma on the rung. A guarantee becomes stronger by it, never weaker. A column's
 mu becomes smaller by at most the distance of two rungs, 0.54 % (a sum of many by half of that).
 
 **Randomised response** gives a category's cell its level, or with some probability one drawn from all of them. The
 exact trade-off between the two errors of whoever tells two levels apart is made of three straight lines. Its corners
-lie on the curve of mu = Phi^-1(p_same) - Phi^-1(p_other), and so it is nowhere below that: randomised response is
+lie on the curve of mu = Phi^-1(p_same) - Phi^-1(p_other), and so it is nowhere below that. So randomised response is
 mu-GDP with this mu and no smaller one, and composes with Gaussian noise. Draws are exact, with rational probabilities,
 from uniform bits.
 

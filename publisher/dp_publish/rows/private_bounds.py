@@ -1,6 +1,6 @@
 """Bounds found privately: so many scales to either side of a center, both chosen by the exponential mechanism.
 
-A column's values are counted in cells over all floats; from the counts a center near the median is chosen, and a scale,
+A column's values are counted in cells over all floats. From the counts a center near the median is chosen, and a scale,
 which for a normal column is its standard deviation (`sampling.places`). Nothing public is needed, and only the two
 choices are looked at, so that the bounds cost what the choices cost.
 

@@ -3,15 +3,16 @@
 For estimates and experiments, never for a release: that is what `directions` is for, which draws the same law as
 integers. Low bits of a vector drawn here depend on the coordinates that it was drawn in, and so on the data.
 
-With ``A = kappa (lambda_max I - C)``, of eigenvalues a_i >= 0, proposals come from the angular central Gaussian law:
-x / ||x||, x ~ N(0, Omega^-1), ``Omega = I + 2 A / b``, whose density is proportional to (u^T Omega u)^(-d/2). At
-w = u^T A u the ratio ``exp(-w) (1 + 2 w / b)^(d/2)`` is largest, M, at w = (d - b) / 2, for every b <= d, and a
-proposal is accepted with probability ratio / M. The most are where ``sum 1 / (b + 2 a_i) = 1``; then 1 <= b <= d.
+Let ``A = kappa (lambda_max I - C)``, of eigenvalues a_i >= 0, and ``Omega = I + 2 A / b``. Proposals come from the
+angular central Gaussian law: x / ||x||, x ~ N(0, Omega^-1). Its density is proportional to (u^T Omega u)^(-d/2). At w =
+u^T A u the ratio ``exp(-w) (1 + 2 w / b)^(d/2)`` is largest, M, at w = (d - b) / 2, for every b <= d. A proposal is
+accepted with probability ratio / M. The most are where ``sum 1 / (b + 2 a_i) = 1``; then 1 <= b <= d.
 
-**Work.** The chance to accept is ``(2 e / d)^(d/2) Gamma(d/2) h``, h being the density at 1, its mean, of ``sum x_i^2``
-with x_i ~ N(0, 1 / (b + 2 a_i)). It is near 1 where C is round, and 0.858 / sqrt(d) where one of its eigenvalues stands
-out, the smallest over all spectra tried, which is not a proof. So a vector takes about sqrt(d) proposals. After 200,000
-of them the sampler gives up with an error, for which the chance is then below e^-1000 up to 10,000 dimensions.
+**Work.** The chance to accept is ``(2 e / d)^(d/2) Gamma(d/2) h``. Here h is the density at 1, its mean, of ``sum
+x_i^2`` with x_i ~ N(0, 1 / (b + 2 a_i)). It is near 1 where C is round, and 0.858 / sqrt(d) where one of its
+eigenvalues stands out. That was the smallest over all spectra tried, which is not a proof. So a vector takes about
+sqrt(d) proposals. After 200,000 of them the sampler gives up with an error, for which the chance is then below e^-1000
+up to 10,000 dimensions.
 
 References
 ----------

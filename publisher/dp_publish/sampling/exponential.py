@@ -1,25 +1,25 @@
 """The exponential mechanism on integer scores, exactly: between the scores and the choice nothing is a float.
 
 Outcome o has a score s(o) >= 0, smaller being better, which moves by at most 1 between neighbouring tables. It is
-chosen with a probability in proportion to W(s(o) - min s), where W(0) = 2^128 and W(k + 1) = ceil(b W(k)) for a
-fraction b <= 1: b^k, but for rounding up.
+chosen with a probability in proportion to W(s(o) - min s). Here W(0) = 2^128 and W(k + 1) = ceil(b W(k)) for a fraction
+b <= 1: b^k, but for rounding up.
 
 **Bounded range.** b W(k) <= W(k + 1) <= W(k) holds of the integers themselves. On a neighbouring table the scores move
-by e(o) in {-1, 0, 1}, and their minimum by some d in {-1, 0, 1}. If d = 0, the weights move by factors in [b, 1/b]; if
-d = 1, scores above the minimum move by -2 to 0, and weights by factors in [1, b^-2]; if d = -1, by factors in
+by e(o) in {-1, 0, 1}, and their minimum by some d in {-1, 0, 1}. If d = 0, the weights move by factors in [b, 1/b]. If
+d = 1, scores above the minimum move by -2 to 0, and weights by factors in [1, b^-2]. If d = -1, they move by factors in
 [b^2, 1]. The weights' sum moves all log-probabilities alike. So the log-ratio of the two probabilities varies over the
-outcomes by at most eps = -2 ln b: the mechanism has the range eps. m moved rows make that m eps.
+outcomes by at most eps = -2 ln b: the mechanism has the range eps. For m moved rows that is m eps.
 
-**One-sided scores** all rise by 0 or 1, or all fall: the numbers of values beyond limits if one value is replaced, and
-what grows with these. If they rise, d is 0 and weights move by factors in [b, 1], or d is 1 and they move by factors in
-[1, 1/b]; if they fall, it is the other way round. So the range is eps = -ln b, half as large, and with the same eps b
-is the square of what it is otherwise.
+**One-sided scores** all rise by 0 or 1, or all fall. They are the numbers of values beyond limits if one value is
+replaced, and what grows with these. If they rise, d is 0 and weights move by factors in [b, 1], or d is 1 and they move
+by factors in [1, 1/b]. If they fall, it is the other way round. So the range is eps = -ln b, half as large, and with
+the same eps b is the square of what it is otherwise.
 
 **mu.** Let P and Q be its laws on two neighbouring tables, and S any event. As P(S) / Q(S) is at most the largest
 ratio, and P(not S) / Q(not S) at least the smallest, logit P(S) <= logit Q(S) + eps. The trade-off between both errors
 is at worst that of two outcomes whose logits differ by eps. That is no worse than mu-GDP's if Phi^-1(p) - Phi^-1(q) <=
 mu for all logit(p) - logit(q) = eps. The slope p (1 - p) / phi(Phi^-1(p)) of a probit on its logit falls with |p -
-1/2|, so the difference is largest for p = 1 - q = e^(eps/2) / (1 + e^(eps/2)). Then mu = 2 Phi^-1(p), which is about
+1/2|. So the difference is largest for p = 1 - q = e^(eps/2) / (1 + e^(eps/2)). Then mu = 2 Phi^-1(p), which is about
 0.627 eps: what (eps/2)-DP implies, half of what eps-DP does.
 
 References

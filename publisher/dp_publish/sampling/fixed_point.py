@@ -3,14 +3,14 @@
 Matrices are arrays of Python integers, whose products numpy sums up exactly.
 
 **Standard normal numbers** to any number of binary places are drawn so. The absolute value of a normal number is j + x,
-with j a whole number and x in [0, 1). A table proposes j with probability proportional to ``exp(-j^2 / 2)``, uniform
-bits propose x, and the two are accepted with probability ``exp(-x (2 j + x) / 2)``: about 1.4 proposals a number.
+with j a whole number and x in [0, 1). A table proposes j with probability proportional to ``exp(-j^2 / 2)``, and
+uniform bits propose x. The two are accepted with probability ``exp(-x (2 j + x) / 2)``: about 1.4 proposals a number.
 
-With P places, the law deviates from that of normal numbers, each known by its cell of width 2^-P, by a total variation
-below 2^(16 - P). Before normalising, an entry of the table is off by at most 3 units of 2^-P, all that are missing by
-one, the comparison with uniform bits by 3, and the density in a cell's middle differs from its mean by less than one.
-The J entries and one comparison are at most 3 J + 8 units, normalising multiplies them by 2 / 0.71 at most, and J
-stays below 1000 up to P = 500,000.
+Take normal numbers, each known by its cell of width 2^-P. With P places, the law deviates from theirs by a total
+variation below 2^(16 - P). Before normalising, an entry of the table is off by at most 3 units of 2^-P, all that are
+missing by one, and the comparison with uniform bits by 3. The density in a cell's middle differs from its mean by less
+than one. The J entries and one comparison are at most 3 J + 8 units, and normalising multiplies them by 2 / 0.71 at
+most. J stays below 1000 up to P = 500,000.
 
 References
 ----------
@@ -36,8 +36,8 @@ _CLOSE = 2.0**-24  # far more than floating point is off
 def exp_minus(value: int, places: int) -> int:
     """Return exp(-value), argument and result in units of 2^-places, the result within 2 units.
 
-    The argument is halved h times, and the sum of the series squared as often. Cutting leaves an error of at most 2 n
-    + 4 working units after the n terms, and each squaring of a number up to 1 doubles it and adds 2.
+    The argument is halved h times, and the sum of the series squared as often. Cutting leaves an error of at most 2 n +
+    4 working units after the n terms. Each squaring of a number up to 1 doubles it and adds 2.
     """
     whole = value >> places
     if whole > places:

@@ -1,10 +1,10 @@
 """Exact samplers of integer Gaussian noise, from a cryptographic generator.
 
 Both distributions are sampled to a total variation distance below 2^-144 of their definitions, per value, given uniform
-bits; sigma is the exact rational number that its float64 stands for. Below sigma = 256 a value is read off a table of
-159-bit cumulative probabilities (`probability_tables`, which proves the bound), from there on it is
-proposed by such a table and accepted exactly (`rejection`). No rounding error ever decides a value. The bits are
-those of AES-256 in counter mode (`keystream`).
+bits. Here sigma is the exact rational number that its float64 stands for. Below sigma = 256 a value is read off a table
+of 159-bit cumulative probabilities (`probability_tables`, which proves the bound). From there on it is proposed by such
+a table and accepted exactly (`rejection`). No rounding error ever decides a value. The bits are those of AES-256 in
+counter mode (`keystream`).
 
 Speed does not hide anything: the time that a call takes depends, slightly, on the values drawn.
 
@@ -38,8 +38,8 @@ and for the rounded Gaussian of t, leave an interval, and the bounds
 
     1 - g + g^2/2 - g^3/6  <=  exp(-g)  <=  1 - g + g^2/2
 
-settle all but at most 4 in 10^8 decisions in floating point. That is harmless: the bounds are off by less than 2^-49
-for rounding and 2^-35 for the missing bits of t, U by 2^-32, and the margin kept is 2^-31. The rest is decided by
+settle all but at most 4 in 10^8 decisions in floating point. That is harmless. The bounds are off by less than 2^-49
+for rounding and 2^-35 for the missing bits of t, and U by 2^-32, and the margin kept is 2^-31. The rest is decided by
 rational intervals, with 64 bits more of U and of t at a time until they part. Hence the only deviation from the exact
 law is that of the table of blocks, below 2^-145, at most doubled by conditioning on acceptance. A rejected proposal's
 place goes to the last accepted one, which depends on the pattern of acceptance only: the values stay independent.

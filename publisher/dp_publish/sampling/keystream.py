@@ -1,7 +1,7 @@
 """Uniform random bits: the output of AES-256 in counter mode under a key from the operating system.
 
 A `SecureKeystream` draws key and counter from `os.urandom`, never twice the same, and cannot be seeded. It changes both
-after every GiB: within 2^26 blocks under one key, a permutation is told from a random function with advantage below
+after every GiB. Within 2^26 blocks under one key, a permutation is told from a random function with advantage below
 2^-77, so the bits may be taken for uniform ones. A forked child changes both before its first bit, so that it never
 repeats its parent's. Python says when it forks, as process numbers may be equal (in a new namespace, the child can have
 its parent's). `insecure_keystream` is reproducible, for tests and experiments.

@@ -1,15 +1,15 @@
 """An exact sampler of discrete Laplace noise, from a cryptographic generator.
 
-The discrete Laplace distribution gives the integer k a probability proportional to exp(-|k| / scale). It is that of
-the difference of two geometric variables G with P(G = k) proportional to q^k, q = exp(-1/scale), and the binary digits
-of such a variable are independent: digit i is 1 with probability
+The discrete Laplace distribution gives the integer k a probability proportional to exp(-|k| / scale). It is that of the
+difference of two geometric variables G with P(G = k) proportional to q^k, q = exp(-1/scale). The binary digits of such
+a variable are independent: digit i is 1 with probability
 
     1 / (1 + exp(2^i / scale)).
 
-So a value is made of biased coins. Each compares 64 uniform bits with the first 64 of its 192-bit probability, and
-settles a tie, which has a chance of 2^-64, with 128 bits more. Digits whose probability is below 2^-192 are left at 0.
-With at most 61 digits to each of the two variables, the total variation distance from the definition is below 2^-184
-per value; scale is the exact rational number that its float64 stands for. The time does not depend on the values. Who
+So a value is made of biased coins. Each compares 64 uniform bits with the first 64 of its 192-bit probability. A tie,
+which has a chance of 2^-64, is settled with 128 bits more. Digits whose probability is below 2^-192 are left at 0. With
+at most 61 digits to each of the two variables, the total variation distance from the definition is below 2^-184 per
+value. Here scale is the exact rational number that its float64 stands for. The time does not depend on the values. Who
 needs less than 2^-184 asks for more than 192 bits.
 
 References

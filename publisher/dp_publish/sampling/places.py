@@ -1,22 +1,23 @@
 """The center and the scale of a column, found privately, both from one fine histogram.
 
-A column's values are counted in cells: of equal width within public bounds (`EqualCells`), or, where nothing public is
-known, of nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are private.
-From them two choices are made by the exponential mechanism:
+A column's values are counted in cells, of equal width within public bounds (`EqualCells`). Where nothing public is
+known, they have nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are
+private. From them two choices are made by the exponential mechanism:
 
 - **center**: the middle of a cell near the median. A cell's score is the number of values below it, or of those above
-  it, whichever is larger: smallest where the median is, or where one value is most of the column. A moved value moves
-  it by at most 1. All cells are alike before the data are seen.
+  it, whichever is larger. It is smallest where the median is, or where one value is most of the column. A moved value
+  moves it by at most 1. All cells are alike before the data are seen.
 - **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. With
-  w(r) values within r, and r' the next smaller radius, the score of r is max(T - w(r), w(r') - T): smallest where the
-  T-th value is between both. T = max(ceil(0.6 n), o + h), o being the number in the center's own cell and h half of the
-  others, rounded up. In a column of which most values are one and the same, T is in the middle of the others. Where
+  w(r) values within r, and r' the next smaller radius, the score of r is max(T - w(r), w(r') - T). It is smallest where
+  the T-th value is between both. T = max(ceil(0.6 n), o + h), o being the number in the center's own cell and h half of
+  the others, rounded up. In a column of which most values are one and the same, T is in the middle of the others. Where
   these are so few that nothing distinguishes the radii, the least one is chosen. Its score is at most max(h - k,
-  ceil(0.6 n) - o), and k, which is public, is enough to make it a hundred times as probable as all others together.
-  Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and ceil(0.6 n)
+  ceil(0.6 n) - o). The number k, which is public, is enough to make it a hundred times as probable as all others
+  together. Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and
+  ceil(0.6 n)
   - o, and with them every score. The radii are log-uniform, 12 or 48 to an octave.
 
-A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
+A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m. Its
 choices cost m times a row's mu, so that a row's is its share divided by m.
 """
 
@@ -231,7 +232,7 @@ def find_place(
     grid : Grid or FloatGrid
         The column's cells.
     mu_each : float
-        What either of the two choices may cost a row: the search of p columns costs a row sqrt(2 p) times, a cell
+        What either of the two choices may cost a row. The search of p columns costs a row sqrt(2 p) times, and a cell
         sqrt(2) times as much.
     rng : Keystream
         Where the random bits come from.

@@ -2,11 +2,11 @@
 
 A table holds, for magnitudes k = 0, 1, ..., the thresholds ``T_k = floor(2^159 P(magnitude <= k))``; a uniform number
 of 159 bits selects the magnitude ``#{k: T_k <= u}``. Thresholds are split into 31 + 64 + 64 bits, as mostly the first
-31 decide, and a guide over the leading bits of u says which magnitude that is, or where to start looking.
+31 decide. A guide over the leading bits of u says which magnitude that is, or where to begin.
 
-The probabilities come from fixed-point numbers of 224 bits. With v = 1/sigma^2, where sigma is the exact rational that
-its float64 stands for, ``w_k = exp(-v k^2 / 2)`` obeys ``w_{k+1} = w_k r_k`` and ``r_{k+1} = r_k exp(-v)``. There is
-only one exponential to take, which `decimal` rounds correctly. A step of the rounded Gaussian has the mass
+The probabilities come from fixed-point numbers of 224 bits. Let v = 1/sigma^2, where sigma is the exact rational that
+its float64 stands for. Then ``w_k = exp(-v k^2 / 2)`` obeys ``w_{k+1} = w_k r_k`` and ``r_{k+1} = r_k exp(-v)``. There
+is only one exponential to take, which `decimal` rounds correctly. A step of the rounded Gaussian has the mass
 
     w_k I_k,   I_k = 2 int_0^{1/2} cosh(v k t) exp(-v t^2 / 2) dt = sum_m c_m k^(2m),
 
@@ -15,8 +15,8 @@ a series of positive terms.
 Error, for sigma <= 512, where there are n < 2^13 magnitudes: all factors are at most 1, so r_k is off by at most 4k + 1
 units of 2^-224, w_k by 2k^2, the series by another 2^6, and all n masses together by less than 2^41, against a sum of
 at least 1. The series is cut where its terms are below 2^-200, the tail where what is left is below 2^-170. Each T_k is
-therefore within 2^-158 of the true probability (2^-159 of it by rounding down), and the total variation, at most the
-sum of these errors, is below 2^13 2^-158 = 2^-145.
+therefore within 2^-158 of the true probability (2^-159 of it by rounding down). The total variation is at most the sum
+of these errors, and so below 2^13 2^-158 = 2^-145.
 
 **Inversion** turns random bits into table entries, 32 bits to a value.
 
@@ -64,7 +64,7 @@ class ProbabilityTable:
     head, mid, low : ndarray of uint32, uint64, uint64
         The leading 31, the next 64 and the last 64 bits of every threshold, ascending.
     guide : ndarray of int16
-        For every value of the leading bits of u, the magnitude k if no threshold begins with them; otherwise ~k, where
+        For every value of the leading bits of u, the magnitude k if no threshold begins with them. Otherwise ~k, where
         k is the first magnitude to consider.
     shift : uint32
         How far to shift a 32-bit word, of which the lowest bit is not part of u, to index the guide.

@@ -1,9 +1,9 @@
 """The interface of a covariance mechanism, its result, and the grid of its noise.
 
-An exact sum is a matrix of integers. It is rounded to a grid of 2^e of these units, far finer than the noise, and
-integer noise in steps of the grid is added. So no floating-point number comes between the data and the release.
-Rounding two neighbouring sums may add one step to the difference of each entry; that is added to the sensitivity. Where
-the noise is so small that e = 0, nothing is rounded.
+An exact sum is a matrix of integers. It is rounded to a grid of 2^e of these units, far finer than the noise. Integer
+noise in steps of the grid is added. So no floating-point number comes between the data and the release. Rounding two
+neighbouring sums may add one step to the difference of each entry; that is added to the sensitivity. Where the noise is
+so small that e = 0, nothing is rounded.
 
 **Pure** mechanisms are calibrated by a pure epsilon, whatever strength the policy gives it by.
 """
@@ -81,8 +81,8 @@ class NoisyMoments:
     noise : MatrixNoise
         What it carries, as manifests state it.
     unshrunk : ndarray of float64, shape (d, d), or None
-        Where the noise does not act entry by entry: the matrix before what was done against its noise on average, from
-        which the mechanism's error is estimated. It is as private as `matrix`.
+        Where the noise does not act entry by entry: the matrix before what was done against its noise on average. The
+        mechanism's error is estimated from it. It is as private as `matrix`.
     earlier : FirstRound or None
         Where this is the second of two rounds: the first.
     """
@@ -108,8 +108,8 @@ class FirstRound:
     transform : ndarray of float64, shape (p, p)
         What standardised rows are multiplied by in the second round: symmetric.
     fourth_powers, fourth_sigma, fourth_step : float
-        The noisy sum of the rows' lengths in the second round to the fourth, over that of the radius; its noise's
-        standard deviation before rounding, and what it is a multiple of.
+        The noisy sum of the rows' lengths in the second round to the fourth, over that of the radius. With it are its
+        noise's standard deviation before rounding, and what it is a multiple of.
     declared : tuple of bool
         By column: whether its center and scale were declared.
     choices_mu : float
@@ -149,7 +149,7 @@ class Mechanism(ABC):
     draws_depend_on_data : bool
         Whether its random bits and its time depend on the sums, so that a failure tells of them.
     places_gaps : bool
-        Whether it puts gaps that are published at a place of its own, and takes them as NaN; else they stand at the
+        Whether it puts gaps that are published at a place of its own, and takes them as NaN. Else they stand at the
         middle of the bounds.
     forecast_as : type or None
         The mechanism whose noise stands for its own in a forecast, where that has no formula.

@@ -1,29 +1,30 @@
 """Eigenvalues with Laplace noise, and eigenvectors drawn one after another from the sphere: pure epsilon.
 
 In units of N^2, rows v lie in the unit ball. The eigenvalues together move by at most 2 in L1 when a row is replaced
-(`scaling`), so Laplace noise of scale 2 / eps_0 on each makes them eps_0-private. The i-th vector is drawn from the
+(`scaling`). So Laplace noise of scale 2 / eps_0 on each makes them eps_0-private. The i-th vector is drawn from the
 sphere of the space that those before it leave, with density proportional to ``exp(kappa_i u^T C u)``. This is an
 exponential mechanism, whose score moves by at most 1, as ``-1 <= (u.v)^2 - (u.w)^2 <= 1``. So ``kappa_i = eps_i / 2``
 costs eps_i. The printed form has eps_i / 4, for a movement of 2. One row more or less moves all scores upwards, or all
-downwards, so that with add-remove neighbours ``kappa_i = eps_i``, and the eigenvalues move by at most 1. The last
-vector is determined by the others and costs nothing; the printed form pays for it.
+downwards. So with add-remove neighbours ``kappa_i = eps_i``, and the eigenvalues move by at most 1. The last vector is
+determined by the others and costs nothing; the printed form pays for it.
 
-**After the noise**, which costs nothing either. Eigenvalues are sorted, and projected on those that the rows allow: not
-negative and, where their number n is public, with a sum of at most n. The set is convex and holds the truth, so that
-both steps can only bring them nearer. And as ``||C - sum_i c_i u_i u_i^T||`` is smallest at c_i = u_i^T C u_i, not at
-lambda_i, the coefficients are what the scores are expected to be for these eigenvalues. The drawn direction's share of
-the j-th eigenvector, ``E (u.v_j)^2``, is taken as 1 / (b + 2 a_j) (`bingham`). The matrix is then compressed to that
-direction's complement, vector after vector. The printed form only limits each eigenvalue to [0, n].
+**After the noise**, which costs nothing either. Eigenvalues are sorted, and projected on those that the rows allow.
+These are not negative and, where their number n is public, have a sum of at most n. The set is convex and holds the
+truth, so that both steps can only bring them nearer. And ``||C - sum_i c_i u_i u_i^T||`` is smallest at c_i = u_i^T C
+u_i, not at lambda_i. So the coefficients are what the scores are expected to be for these eigenvalues. The drawn
+direction's share of the j-th eigenvector, ``E (u.v_j)^2``, is taken as 1 / (b + 2 a_j) (`bingham`). The matrix is then
+compressed to that direction's complement, vector after vector. The printed form only limits each eigenvalue to [0, n].
 
 What is covered to the last bit says `spectral`.
 
 The bound on the error, by which `auto` chooses. With exact eigenvalues as coefficients, ``||C^ - C||^2 = 2 sum lambda_i
 (lambda_i - u_i^T C u_i)``. By interlacing, what is in brackets is at most the distance between the largest eigenvalue
-left and the vector's score, on average about (d - i + 1) / (2 kappa_i) at most. And it is at most lambda_i less the
-mean of lambda_i, ..., lambda_d. Noise of scale s on d eigenvalues adds sqrt(2 d) s, and all of it is at most sqrt(n^2 +
+left and the vector's score. On average that is about (d - i + 1) / (2 kappa_i) at most. And it is at most lambda_i less
+the mean of lambda_i, ..., lambda_d. Noise of scale s on d eigenvalues adds sqrt(2 d) s. All of it is at most sqrt(n^2 +
 sum lambda_i^2), as both matrices are positive semidefinite, one with a trace of at most n. The bound is taken at
-eigenvalues that stand for values spread evenly within their bounds, and related: in the proportions 1, 1/2, 1/3, ...,
-with the sum ``n (R^2 / 3 + c^2) / (R^2 + c^2)``. That is an assumption, which `auto` rests on; the guarantee does not.
+eigenvalues that stand for values spread evenly within their bounds, and related. They are in the proportions 1, 1/2,
+1/3, ..., with the sum ``n (R^2 / 3 + c^2) / (R^2 + c^2)``. That is an assumption, which `auto` rests on; the guarantee
+does not.
 
 References
 ----------

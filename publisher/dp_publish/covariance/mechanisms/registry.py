@@ -3,8 +3,8 @@
 **Unsound** are mechanisms that the literature offers as pure epsilon and that are not private, refused by name.
 
 Wishart noise is positive semidefinite, so an output X can only come from a matrix M for which X - M is. Take away a row
-and put in another: an X close to M in a direction where the neighbour's matrix is larger has probability zero under the
-neighbour, whatever epsilon is. (Amin et al. 2019, section 1.2, after Imtiaz & Sarwate.)
+and put in another, and let X be close to M in a direction where the neighbour's matrix is larger. Under the neighbour
+such an X has probability zero, whatever epsilon is. (Amin et al. 2019, section 1.2, after Imtiaz & Sarwate.)
 """
 
 from importlib import import_module

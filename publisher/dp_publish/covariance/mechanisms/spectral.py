@@ -3,15 +3,15 @@
 **What is covered.** Only integers are drawn, each by a step that is private on its own. Everything else is made of them
 and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
 
-- Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise, and get discrete Laplace
-  noise; its scale includes 3/2 of a step an eigenvalue for the rounding.
+- Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise, and get discrete Laplace noise. Its scale
+  includes 3/2 of a step an eigenvalue for the rounding.
 - A vector is ``u_i = B y / ||B y||``. B is an integer matrix, near an orthonormal basis of what the vectors before
   leave, and made of those. The coordinates y are drawn from the sphere with density ``exp(kappa_i y^T K y)``, ``K = B^T
   C B / (beta N^2)``. Here C is the exact sum and beta a bound on the eigenvalues of B^T B (Gershgorin). A row v of
   length N or less adds ``(v.B y)^2 / (beta N^2)`` to the score, between 0 and 1 whatever B is. So a basis that is not
   quite orthonormal costs accuracy and no privacy. What is kept of y is rounded to a grid.
-- The matrix is computed from these in floating point, and rounded to a grid of about 2^-12 of the eigenvalues' noise:
-  a coarse one, which it shares with the other mechanisms.
+- The matrix is computed from these in floating point, and rounded to a grid of about 2^-12 of the eigenvalues' noise.
+  That grid is a coarse one, which it shares with the other mechanisms.
 
 What the computer draws differs from that with a chance below a sum over eigenvalues and vectors, delta_0, whatever the
 data. These are the total variations that `sampling.laplace` and what is below prove, for a precision of our choice. So
@@ -19,7 +19,7 @@ for a unit of privacy of m rows
 
     P[S | C] <= e^(m epsilon) P[S | C'] + (1 + e^(m epsilon)) delta_0,
 
-and the precision is such that this delta is below 2^-40, also with 2 m epsilon for m epsilon, as the ledger counts an
+The precision is such that this delta is below 2^-40, also with 2 m epsilon for m epsilon, as the ledger counts an
 add-remove release. EXCEPTED_DELTA, 2^-40, is stated as what the guarantee excepts. How long the sampler takes depends
 on the data.
 
@@ -39,14 +39,14 @@ propose x = L g with normal numbers g. Its direction u has a density proportiona
 
     y^(k/2),    y = (m omega / k) exp(1 - sigma / k).
 
-That is a probability, as m omega <= sigma and v exp(1 - v) <= 1, and what is accepted has a density proportional to
-``exp(-sigma / 2)``, which is ``exp(u^T A u)`` but for a constant. So the law is right whatever rho and L are: they
-come from A, and decide only how many proposals it takes. They are chosen with ``tr R^-1`` near 1, where most are
-accepted (Kent et al.), and L from Cholesky's decomposition of R.
+That is a probability, as m omega <= sigma and v exp(1 - v) <= 1. What is accepted has a density proportional to
+``exp(-sigma / 2)``, which is ``exp(u^T A u)`` but for a constant. So the law is right whatever rho and L are: they come
+from A, and decide only how many proposals it takes. They are chosen with ``tr R^-1`` near 1, where most are accepted
+(Kent et al.), and L from Cholesky's decomposition of R.
 
-**Proposals.** Let E be between m I and M I, s <= 1 a lower bound of R's eigenvalues, and J the mean of ``exp(-sigma /
-2)`` over the sphere. The chance to accept is at least ``(m e / (M k))^(k/2) det(R)^(1/2) J``. Let z be N(0, R^-1). In
-polar coordinates, with ``exp(-r^2 sigma / 2) <= exp(-sigma / 2) exp((1 - r^2) s / 2)`` for r >= 1,
+**Proposals.** Let E be between m I and M I, and s <= 1 a lower bound of R's eigenvalues. Let J be the mean of
+``exp(-sigma / 2)`` over the sphere. The chance to accept is at least ``(m e / (M k))^(k/2) det(R)^(1/2) J``. Let z be
+N(0, R^-1). In polar coordinates, with ``exp(-r^2 sigma / 2) <= exp(-sigma / 2) exp((1 - r^2) s / 2)`` for r >= 1,
 
     P(|z|^2 >= 1) <= det(R)^(1/2) J s^(-k/2) e^(s/2),
 
@@ -65,18 +65,18 @@ wrong with a chance of at most k 2^(16 - P), |g| < 2^-c has one of at most 4^-c 
 
     (k / 2) |dy| <= (k / 2) (16 h + 2^-P),
 
-as dy = y (d omega / omega - d sigma / k), sigma / k y <= (sigma / k)^2 exp(1 - sigma / k) < 1.5, and the arithmetic
-has more places than P. Summed over proposals that is at most 2^l times as much: a real and a computed sampler part
-company at the n-th proposal only if the real one has got there. The coordinates of the accepted one are off by at most
-3 h, and each is rounded differently with a chance of at most 2^PLACES times that, whatever their density, because D_j
-is uniform. `_places` makes these 2^-(t + 1) each.
+as dy = y (d omega / omega - d sigma / k), sigma / k y <= (sigma / k)^2 exp(1 - sigma / k) < 1.5, and the arithmetic has
+more places than P. Summed over proposals that is at most 2^l times as much. A real and a computed sampler part company
+at the n-th proposal only if the real one has got there. The coordinates of the accepted one are off by at most 3 h.
+Each is rounded differently with a chance of at most 2^PLACES times that, whatever their density, because D_j is
+uniform. `_places` makes these 2^-(t + 1) each.
 
 **Eigenvalues** of an integer matrix, each with an error below a stated bound that is proven, by Jacobi's method on
-integers. A rotation by the angle 2 arctan(p / q), with whole numbers p and q, is exactly
-orthogonal, whatever angle floating point has suggested. What it changes, two rows and two columns, is rounded down to
-integers, which moves all eigenvalues by at most 2 sqrt(d) (Weyl). Where the method ends, they differ from the diagonal
-by at most the Frobenius norm of the rest. That norm is below an eighth of a unit; and so is what rotations have added,
-unless there were 2^60 / sqrt(d) of them, as an eighth of a unit is 2^61 integers.
+integers. A rotation by the angle 2 arctan(p / q), with whole numbers p and q, is exactly orthogonal, whatever angle
+floating point has suggested. What it changes, two rows and two columns, is rounded down to integers, which moves all
+eigenvalues by at most 2 sqrt(d) (Weyl). Where the method ends, they differ from the diagonal by at most the Frobenius
+norm of the rest. That norm is below an eighth of a unit. So is what rotations have added, unless there were 2^60 /
+sqrt(d) of them, as an eighth of a unit is 2^61 integers.
 
 References
 ----------

@@ -4,16 +4,17 @@ Noise has to cover the longest row that there may be. In units of declared bound
 no row is. So everything is found privately first, each by a step with a cost of its own:
 
 1. the center and the scale of every column (`places`), unless declared;
-2. a histogram of every raw column, from which follow its clip and the scale on which its links are told: as it is,
-   or by normal scores (`two_rounds.margins`); of so few rows that it would show little, none, and the least clip;
-3. the first round: noisy second moments of rows in units of the clips, shortened to a radius that is chosen by how many
-   rows are longer;
-4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
-   is small where the columns vary little; and noisy lengths to the fourth, from which a reader learns the tails.
+2. a histogram of every raw column. From it follow its clip and the scale on which its links are told: as it is, or by
+   normal scores (`two_rounds.margins`). Of so few rows that it would show little there is none, and the least clip is
+   taken;
+3. the first round: noisy second moments of rows in units of the clips. They are shortened to a radius that is chosen by
+   how many rows are longer;
+4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations. So noise is
+   small where the columns vary little. With it come noisy lengths to the fourth, from which a reader learns the tails.
 
 **Rare values.** A column may have most of its variance in few values that are far out. In units of its deviation they
-would make their rows long, and the noise on all other columns large; shortened with the whole row, they would bias all
-its correlations. So a column's unit in the second round is at least such that its clip comes no farther out than
+would make their rows long, and the noise on all other columns large. Shortened with the whole row, they would bias all
+its correlations. So a column's unit in the second round is at least so large that its clip comes no farther out than
 `_FARTHEST` lengths of a typical row. Its own correlations have more noise then, and no other's.
 
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
@@ -21,9 +22,9 @@ no center and no scale, and stand at their column's center.
 
 **Sensitivity.** Every choice is made by scores that one row moves by at most 1. The rows of either round lie in a ball
 whatever came before (`two_rounds.rows`), so that its sum moves by at most sqrt(2) (R^2 + c^2). A length to the fourth
-is between 0 and that of the radius. So replacing a row moves their sum by at most 1 in its units, and one unit of
-2^-20, or more at a small mu, for cutting it to these. Given what the steps before it released, every step is mu_i-GDP,
-and all are ``mu = sqrt(sum mu_i^2)`` (`two_rounds.shares`).
+is between 0 and that of the radius. So replacing a row moves their sum by at most 1 in its units, and by one unit of
+2^-20 for cutting it to these. At a small mu that unit is more. Given what the steps before it released, every step is
+mu_i-GDP, and all are ``mu = sqrt(sum mu_i^2)`` (`two_rounds.shares`).
 
 References
 ----------
@@ -316,7 +317,7 @@ class TwoRound(Mechanism):
     def correlation_noise(self, n_rows: int, spread: float) -> float:
         """Return the noise on n times a correlation, by that of both rounds, and of centers if many are not found.
 
-        For normal rows of 2 to 100 columns, from 60 sqrt(p) / mu rows on, the standard error that follows was 0.85 to
+        Take normal rows of 2 to 100 columns, from 60 sqrt(p) / mu rows on. The standard error that follows was 0.85 to
         1.1 times the simulated one, and up to 1.3 times where columns are related. On six real tables at mu = 1, 0.84
         to 1.05 times (docs/known-limits.md). Declared centers and scales are taken to be right, whatever the spread is.
         """

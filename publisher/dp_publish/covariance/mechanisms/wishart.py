@@ -1,10 +1,10 @@
 """Wishart noise on the second moments: positive definite, with a mean that the reader subtracts.
 
-The noise is N^2 G^T G, with m rows of standard normal numbers in G, and its mean N^2 m I. How private it is says
-the curve below. That speaks of real numbers. What is released is their sum with the exact moments, rounded to a grid of
-about 2^-8 of the noise: post-processing, but for the chance that the computer's G rounds some entry differently.
-G is within 2^-75 of normal numbers (`gaussian`), and everything after it is exact (`exact_products`). An entry of N^2
-G^T G is therefore off by at most
+The noise is N^2 G^T G, with m rows of standard normal numbers in G, and its mean N^2 m I. How private it is says the
+curve below. That speaks of real numbers. What is released is their sum with the exact moments, rounded to a grid of
+about 2^-8 of the noise. That is post-processing, but for the chance that the computer's G rounds some entry
+differently. G is within 2^-75 of normal numbers (`gaussian`), and everything after it is exact (`exact_products`). An
+entry of N^2 G^T G is therefore off by at most
 
     eta = 2 sqrt(m) (sqrt(m) + 14.2) 2^-75 N^2
 
@@ -20,7 +20,7 @@ Sheffet (2015), arXiv 1507.00056. Wang, Huai & Xu (2018), theorem 5, who do not 
 The exact privacy curve of Wishart noise, and the fewest degrees of freedom for a guarantee.
 
 Let W ~ W_d(m, I) and u a unit vector. One more row adds s u u^T, 0 <= s <= 1, to the sum. The densities' ratio at X = M
-+ W depends on X only through ``Q = 1 / (u^T W^-1 u)``, because det(W - s u u^T) = det(W) (1 - s / Q). Q is a
++ W depends on X only through ``Q = 1 / (u^T W^-1 u)``. That is because det(W - s u u^T) = det(W) (1 - s / Q). Q is a
 chi-squared variable with ``nu = m - d + 1`` degrees of freedom, and that of W + s u u^T is Q + s. So the mechanism is
 as private as chi-squared noise on a number that moves by s; the worst is s = 1, as that noise is log-concave for nu >=
 2. With a = nu / 2, the likelihood ratio ``(q / (q - 1))^(a - 1) e^(-1/2)`` falls in q, which gives both directions:

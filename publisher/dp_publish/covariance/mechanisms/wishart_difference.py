@@ -17,17 +17,17 @@ where it is public. Entries are uncorrelated, of mean zero and variance 4 (d + 1
 off it.
 
 **Precision.** That speaks of real numbers. Released is the sum of the exact moments and the noise of normal numbers to
-P places, computed exactly (`exact_products`) and rounded to a grid of g, at most s / 256. It differs from the ideal
-mechanism's sum, rounded alike, with a chance below 2^-t, whatever the data; t is `security_for` the unit's epsilon, so
-that the guarantee excepts less than 2^-40. Let b be d's length in bits, so that d < 2^b and m = d + 1 <= 2^b.
+P places. It is computed exactly (`exact_products`) and rounded to a grid of g, at most s / 256. It differs from the
+ideal mechanism's sum, rounded alike, with a chance below 2^-t, whatever the data. As t is `security_for` the unit's
+epsilon, the guarantee excepts less than 2^-40. Let b be d's length in bits, so that d < 2^b and m = d + 1 <= 2^b.
 
 - One of 2 m d normal numbers is wrong with a chance of at most 2^(16 - P) (`fixed_point`).
 - One of 2 d columns is longer than sqrt(m) + r with a chance of at most exp(-r^2 / 2), r^2 = 2 ln 2 (t + b + 3).
-- Otherwise, numbers being within 2^-(P + 1) of normal ones, an entry is off by at most ``e = 2 s sqrt(m) (sqrt(m) + r
-  + 1) 2^-P``. The noise of an entry has a unimodal density of at most 1 / (2 s). For it is s or s / 2 times a
-  difference of chi-squared variables of at least three degrees of freedom. These are log-concave with densities below
-  1/4. So it is within e of the middle between two steps with a chance of at most 2 e (1 / g + 2 / (2 s)) <= 4 e / g,
-  and there are d (d + 1) / 2 entries. The step g is above s / 512, and sqrt(m) (sqrt(m) + r + 1) <= 2^b (r + 2).
+- Otherwise, numbers being within 2^-(P + 1) of normal ones, an entry is off by at most ``e = 2 s sqrt(m) (sqrt(m) + r +
+  1) 2^-P``. The noise of an entry has a unimodal density of at most 1 / (2 s). For it is s or s / 2 times a difference
+  of chi-squared variables of at least three degrees of freedom. These are log-concave with densities below 1/4. So it
+  is within e of the middle between two steps with a chance of at most 2 e (1 / g + 2 / (2 s)) <= 4 e / g. There are d
+  (d + 1) / 2 entries. The step g is above s / 512, and sqrt(m) (sqrt(m) + r + 1) <= 2^b (r + 2).
 
 With ``P = t + 3 b + 13 + (t's length in bits)`` these chances are below 2^-(t + 3), 2^-(t + 2) and 2^-(t + 2).
 
