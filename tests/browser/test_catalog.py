@@ -95,11 +95,15 @@ def titles(page: Page) -> list[str]:
 def test_every_page_is_sound(
     site: Path, name: str, look: dict[str, Any], open_silent: Callable[..., Opened], take_picture: Callable[..., None]
 ) -> None:
-    """An axe-core run finds nothing, nothing hangs over the edge, and Tab reaches all controls."""
+    """An axe-core run finds nothing, Tab reaches all controls, and the first screen answers what people ask."""
     beside = site.parent / "bundles" / name
     path = site / "index.html" if name == "index" else beside if beside.exists() else page_of(site, name)
     page = open_silent(path, **look).page
     take_picture(page, f"portal {name} {len(look)}")
+    answers = (
+        "() => [...document.querySelectorAll('.answers')].every(e => e.getBoundingClientRect().bottom <= innerHeight)"
+    )
+    assert page.evaluate(answers)
     assert faults(page) == []
 
 

@@ -19,19 +19,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dp_bundle.manifest.columns import Source
 from dp_publish.data import cells, dates, frames, row_ranges
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.faults import UnfitError
+from dp_publish.data.kinds import WrittenSource
 from dp_publish.data.table import open_table
 from dp_publish.data.typed import encode
-from dp_publish.discovery.looks import Look, read_answers, written_as
+from dp_publish.discovery.looks import FORMATS, Look, read_answers, written_as
 
 WORDS = [
     *("", "NA", "n/a", "-", "?", "nan", "None", r"\N", "#DIV/0!", "inf", "-Inf", "Infinity", "yes", "No", "TRUE", "t"),
     *("refused", "<2.5", "..", "DK", "1e400", "0x1F", "1_000", "\u0663", "1.5e", "+5", " 7 ", "1.", ".5", "3.0", "-0"),
     *("2,047", "1,234.5", "1 234", "1'234", "1\u00a0234", "12 %", "$5", "9007199254740993", "99999999999999999999"),
-    *("9999-12-31", "1500-01-01", "2024-02-30", "2024-02-29 23:59:59.1234567", "2024-01-01T00:00:00Z", "31.12.2024"),
+    *(
+        "9999-12-31",
+        "1500-01-01",
+        "2024-02-30",
+        "2024-02-29 23:59:59.1234567",
+        "2024-01-01T00:00:00Z",
+        "31.12.2024 9:30",
+    ),
     *("2024-01-01 01:00:00+02:00", "20240131", "12:30", "1,5", "1.234,5", "00012", "a", "1.2.3"),
 ]
 
@@ -102,13 +109,15 @@ ROUTES: dict[str, Callable[[list[str], Path], Any]] = {
     "polars": lambda column, _: pl.DataFrame({"v": column}),
 }
 DECLARED = {"continuous": "read_numbers", "integer": "read_integers"}
-KINDS = (*DECLARED, Look.WORD, Look.POINT, Look.TRUTH, Look.TIME, Look.DATE)
+DATES = {Look.TIME: "time", Look.DATE: "date", Look.DOTTED_TIME: "time"}
+KINDS = (*DECLARED, Look.WORD, Look.POINT, Look.TRUTH, *DATES)
 
 
 def found(words: pa.Array, look: Look) -> pa.Array:
     """Return what cells are once their column was found to be of a look."""
-    if look in (Look.TIME, Look.DATE):
-        return encode(words, Source(name="v", kind=look.value, columns=("v",)))[0][0]
+    if look in DATES:
+        source = WrittenSource(name="v", kind=DATES[look], columns=("v",), format=FORMATS.get(look, ""))
+        return encode(words, source)[0][0]
     numbers = cells.read_numbers(words, written_as(look, ".", ())).values
     return read_answers(words, ()) if look is Look.WORD else numbers
 

@@ -1,7 +1,8 @@
 """Dates and times in text: by ISO 8601, with a zone or without, or by a format that the policy declares.
 
 What a cell means depends on the cell and the declared format alone. A format is written in the letters of `strptime`,
-and applied exactly: to the whole cell, with English names of months, and to days that exist.
+and applied exactly: to the whole cell, with English names of months, and to days that exist. One letter is its own:
+`%T` is a time of the day behind a date, in hours and minutes, with seconds, with AM or PM, or none at all.
 """
 
 import contextlib
@@ -40,8 +41,10 @@ _LETTERS = {
     "f": r"\d{1,9}",
     "p": r"(?i:[AP]M)",
     "z": _ZONE,
+    "T": (r"(?:(?:,? |T|\b)(?P<H>\d\d?):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.(?P<f>\d+))?)?(?: ?(?P<p>(?i:[AP]M)))?)?"),
 }
 _NUMBERS = "YymdHIMSf"  # of one or two digits, but for the first two and the last
+_SAME = ("Yy", "mbB", "HIT", "MT", "ST", "fT", "pT")  # letters of which a format has one
 _PIVOT = 69  # years of two digits from here on are of the last century, as POSIX has it
 _TOKEN = re.compile(r"%(.?)|([^%]+)", re.DOTALL)
 _ISO = (
@@ -69,7 +72,7 @@ def require_format(form: str) -> None:
     given = {*letters}
     if unknown := [letter for letter in letters if letter not in _LETTERS]:
         raise PolicyError(f"format may hold %{', %'.join(_LETTERS)} and %%, not %{unknown[0]}", "format")
-    if len(given) < len(letters) or any(len(given & {*same}) > 1 for same in ("Yy", "mbB", "HI")):
+    if len(given) < len(letters) or any(len(given & {*same}) > 1 for same in _SAME):
         raise PolicyError("format says something twice: leave one of the two out", "format")
     year, month, hour = given & {*"Yy"}, given & {*"mbB"}, given & {*"HI"}
     whole = bool(year and month) if year or month or "d" in given else bool(hour)
@@ -116,27 +119,32 @@ def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[Integers,
     def number(letter: str, otherwise: int = 0) -> Integers:
         return _integers(found[letter], otherwise)
 
-    year, month, hour = number("Y", 1970), number("m", 1), number("H")
+    year, month, hour = number("Y", 1970), number("m", 1), number("I" if "I" in given else "H")
     if "y" in given:
         year = number("y")
         year = np.where(year < _PIVOT, 2000, 1900) + year
     for name in {"b", "B"} & given:
         months = pa.array([each[:3].lower() for each in _MONTHS])
         month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(found[name], 0, 3)), months), 0)
-    if "I" in given:
-        late = pc.fill_null(pc.equal(pc.utf8_lower(found["p"]), "pm"), False).to_numpy(zero_copy_only=False)
-        hour = number("I") % 12 + 12 * late
+    half = pc.utf8_lower(found["p"])
+    late, halved = _are(half, "pm"), _are(half, "am", "pm")
     parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(found["f"], 6, "0"), 0, 6), 0)
 
     first = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
     days = first.astype("datetime64[D]") + (number("d", 1) - 1)
     fits = pc.is_valid(fields).to_numpy(zero_copy_only=False) & (days.astype("datetime64[M]") == first)
-    fits &= (month >= 1) & (month <= 12) & (hour < 24) & (number("M") < 60) & (number("S") < 60)
-    behind = pc.fill_null(pc.equal(found["side"], "-"), False).to_numpy(zero_copy_only=False)
-    ahead = 0 if local else np.where(behind, -60, 60) * (60 * number("hours") + number("minutes"))
+    fits &= (month >= 1) & (month <= 12) & (hour <= np.where(halved, 12, 23)) & (number("M") < 60) & (number("S") < 60)
+    ahead = 0 if local else np.where(_are(found["side"], "-"), -60, 60) * (60 * number("hours") + number("minutes"))
 
+    hour = np.where(halved, hour % 12 + 12 * late, hour)
     seconds = days.astype(np.int64) * 86_400 + hour * 3_600 + number("M") * 60 + number("S")
     return (seconds - ahead) * 10**6 + parts, fits
+
+
+def _are(words: pa.Array, *these: str) -> NDArray[np.bool_]:
+    """Return which words are one of these."""
+    found: NDArray[np.bool_] = pc.is_in(words, pa.array(these)).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _integers(words: pa.Array, otherwise: int) -> Integers:
@@ -157,7 +165,7 @@ def _compiled(form: str) -> str:
         beside = [tokens[other][0] for other in (place - 1, place + 1) if 0 <= other < len(tokens)]
         alone = not any(other and other in _NUMBERS for other in beside)
         digits = _LETTERS[letter] if alone else _LETTERS[letter].replace("{1,2}", "{2}").replace("0?", "0")
-        pattern += f"(?P<{letter}>{digits})"
+        pattern += digits if letter == "T" else f"(?P<{letter}>{digits})"
     return f"^{pattern}$"
 
 

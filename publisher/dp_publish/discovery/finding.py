@@ -35,6 +35,7 @@ from dp_publish.discovery.looks import (
     FRACTIONS,
     LOOKS,
     NUMBERS,
+    TIMES,
     WITH_COMMA,
     WITH_POINT,
     Look,
@@ -354,7 +355,7 @@ def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPo
         counts = (column.sum(looks) for looks in (FRACTIONS, *((look,) for look in FRACTIONS)))
         said["kind"] = "continuous" if any(number > _CLEAR * sigma for number, sigma in counts) else "integer"
     elif look is not None:
-        said |= {"kind": "time" if look is Look.TIME else "date", "format": FORMATS.get(look)}
+        said |= {"kind": "time" if look in TIMES else "date", "format": FORMATS.get(look)}
     elif kind := stored_kind(table.types[name]):
         said["kind"] = kind
     return ColumnPolicy(**said)

@@ -52,6 +52,10 @@ class Look(enum.Enum):
     DAY_FIRST = "date with slashes, the day first"
     MONTH_FIRST = "date with slashes, the month first"
     SLASHED = "date with slashes"
+    DOTTED_TIME = "date with dots and a time"
+    DAY_FIRST_TIME = "date with slashes and a time, the day first"
+    MONTH_FIRST_TIME = "date with slashes and a time, the month first"
+    SLASHED_TIME = "date with slashes and a time"
     WORD = "word"
 
 
@@ -59,7 +63,21 @@ _EITHER = "|".join(map(re.escape, SIGNS))
 _SIGN_BEFORE, _SIGN_BEHIND = rf"(?:{_EITHER})[{BLANKS}]?", rf"[{BLANKS}]?(?:{_EITHER})"
 _BODY = rf"[+-]?(?:\d[\d.,{BLANKS}]*|[.,]\d+)"
 _BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
-_DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
+_DAY, _LATE, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:1[3-9]|2\d|3[01])", r"(?:0?[1-9]|1[0-2])"
+_CLOCK = r"(?:,? |T)\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AaPp][Mm])?"
+_WRITTEN = {  # dates as people write them, which may have a time behind
+    Look.DOTTED: rf"{_DAY}\.{_MONTH}\.\d{{4}}",
+    Look.DAY_FIRST: rf"{_LATE}/{_MONTH}/\d{{4}}",
+    Look.MONTH_FIRST: rf"{_MONTH}/{_LATE}/\d{{4}}",
+    Look.SLASHED: rf"{_MONTH}/{_MONTH}/\d{{4}}",
+}
+_TIMED = {
+    Look.DATE: Look.TIME,
+    Look.DOTTED: Look.DOTTED_TIME,
+    Look.DAY_FIRST: Look.DAY_FIRST_TIME,
+    Look.MONTH_FIRST: Look.MONTH_FIRST_TIME,
+    Look.SLASHED: Look.SLASHED_TIME,
+}
 _PATTERNS = {
     Look.CODE: r"^0\d+$",
     Look.WHOLE: r"^[+-]?\d+$",
@@ -73,13 +91,13 @@ _PATTERNS = {
     Look.SIGNED: rf"^(?:{_SIGN_BEFORE}{_BODY}(?:{_SIGN_BEHIND})?|{_BODY}{_SIGN_BEHIND})$",
     Look.DATE: r"^\d{4}-\d\d-\d\d$",
     Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?$",
-    Look.DOTTED: rf"^{_DAY}\.{_MONTH}\.\d{{4}}$",
-    Look.DAY_FIRST: rf"^(?:1[3-9]|2\d|3[01])/{_MONTH}/\d{{4}}$",
-    Look.MONTH_FIRST: rf"^{_MONTH}/(?:1[3-9]|2\d|3[01])/\d{{4}}$",
-    Look.SLASHED: rf"^{_MONTH}/{_MONTH}/\d{{4}}$",
+    **{look: f"^{written}$" for look, written in _WRITTEN.items()},
+    **{_TIMED[look]: f"^{written}{_CLOCK}$" for look, written in _WRITTEN.items()},
 }
 LOOKS = tuple(Look)
-FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
+TIMES = tuple(_TIMED.values())
+FORMATS = {Look.DOTTED: "%d.%m.%Y%T", Look.DAY_FIRST: "%d/%m/%Y%T", Look.MONTH_FIRST: "%m/%d/%Y%T"}
+FORMATS |= {_TIMED[look]: form for look, form in FORMATS.items()}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
 WITH_POINT = (Look.POINT, Look.WHOLE_POINT)
 NUMBERS = (Look.WHOLE, *WITH_POINT, Look.GROUPED_POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
@@ -125,8 +143,8 @@ def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
     if look in NUMBERS or look is Look.TRUTH:
         decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
         return look, read_numbers(cells, written_as(look, decimal, written.missing)).values
-    moments = read_moments(read_words(cells, (), written.missing), FORMATS.get(look, ""), local=look is not Look.TIME)
-    return look, moments.values if look is Look.TIME else moments.values.cast(pa.date32(), safe=False)
+    moments = read_moments(read_words(cells, (), written.missing), FORMATS.get(look, ""), local=look not in TIMES)
+    return look, moments.values if look in TIMES else moments.values.cast(pa.date32(), safe=False)
 
 
 def written_as(look: Look, decimal: str, missing: tuple[str, ...]) -> Written:
@@ -150,8 +168,11 @@ def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
     if look in NUMBERS:
         of_decimal = WITH_COMMA if decimal == "," else WITH_POINT
         return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
-    alike = {Look.DATE: Look.TIME, Look.TIME: Look.DATE, Look.DAY_FIRST: Look.SLASHED, Look.MONTH_FIRST: Look.SLASHED}
-    return (look, alike[look]) if look in alike else (look,)
+    if look is Look.TRUTH:
+        return (look,)
+    date = next(date for date, timed in _TIMED.items() if look in (date, timed))
+    either = (Look.SLASHED, Look.SLASHED_TIME) if date in (Look.DAY_FIRST, Look.MONTH_FIRST) else ()
+    return (date, _TIMED[date], *either)
 
 
 def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str:
@@ -177,12 +198,14 @@ def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: 
     def number(*looks: Look) -> float:
         return sum(clear.get(look, 0.0) for look in looks)
 
-    slashed = Look.DAY_FIRST if noisy[Look.DAY_FIRST] >= noisy[Look.MONTH_FIRST] else Look.MONTH_FIRST
+    days, months = (noisy[look] + noisy[_TIMED[look]] for look in (Look.DAY_FIRST, Look.MONTH_FIRST))
+    slashed = Look.DAY_FIRST if days >= months else Look.MONTH_FIRST
     groups = {
         Look.TRUTH: number(Look.TRUTH),
         Look.WHOLE: number(*NUMBERS),
-        **{look: number(look) for look in (Look.DATE, Look.TIME, Look.DOTTED)},
+        **{look: number(look) for date in (Look.DATE, Look.DOTTED) for look in (date, _TIMED[date])},
         slashed: number(Look.DAY_FIRST, Look.MONTH_FIRST, Look.SLASHED),
+        _TIMED[slashed]: number(Look.DAY_FIRST_TIME, Look.MONTH_FIRST_TIME, Look.SLASHED_TIME),
         Look.WORD: number(Look.WORD, Look.CODE),
     }
     look = max(groups, key=groups.__getitem__)

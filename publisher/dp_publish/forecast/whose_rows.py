@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,7 +37,7 @@ _FARTHEST = 10**8
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 _LEAST_NAMED, _LEAST_ALIKE = 3, 50  # different values of a column that is told by its name, or by its values
 _MANY, _SAME = 0.1, 0.99  # different words, of all: more than categories have, and fewer than one in every row
-_WHOLE, _NUMBERED, _LONG_NUMBER = r"^\d+$", r"^[1-9]\d{3,}[1-9]$", r"^\d{9,}$"
+_WHOLE, _ROUND, _FIVE_DIGITS, _LONG_NUMBER = r"^\d+$", "0$", r"^\d{5,}$", r"^\d{9,}$"
 _PART = r"[\dA-Z+/.()-]"  # of codes in several parts, as of telephones and plates
 _CODE = rf"^(?:\S*\d\S*|(?:{_PART}+ )*{_PART}*\d{_PART}*(?: {_PART}+)*)$"
 _MIXED = r"^\S*(?:\pL\S*\d|\d\S*\pL)\S*$"  # letters and digits, which ranges of ages have not
@@ -46,9 +47,13 @@ _OF_TIME = (  # months, days, hours
 )
 _THING = re.compile(  # names of columns whose codes recur, and are no person's
     r"(?i)(?:^|[\W_])(?:zip|plz|post|icd|diag|atc|prod|sku|item|arti[ck]|model|vers|dat[eu]|time|zone|flight|gene|snp"
-    r"|year|jahr|ann[eoé]|año|day|month|week|quarter|trial|wave)"
+    r"|year|jahr|ann[eoé]|año|day|month|week|quarter|trial|wave|occ|isco|naics|nace|sic|fips|school|tax)"
 )
-_ALIKE, _ROUND, _RETURN = 0.9, 0.2, 0.5  # of numbers of persons: of one length, that end in a zero, different ones
+_RETURN, _MOST_OF_ONE, _MOST_ROUND = 0.5, 0.1, 0.2  # of numbers of persons: different, of one, ending in a zero
+_FEW, _ALIKE = 20, 0.9  # persons, or rows of each, with which kinds of things begin; share of numbers with five digits
+_KIND = re.compile(  # names of columns of persons that may be kinds of what people or things are
+    r"(?i)pid|case|famil\w+|child\w*|household|hh|animal|owner|citizen|resident|member|account|driver|phone|name|insured"
+)
 _TOGETHER = 10  # rows of one person, for which it is said what remains of the protection
 _BY_COLUMN = Phrase("--unit {} --max-rows K", "“Several rows may be one person’s”")
 _ANSWER = typed("--unit")
@@ -58,9 +63,9 @@ _BY_ROW = Phrase("--unit row", "“One row is one person”")
 def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     """Return the columns that may say whose a row is and repeat in the first rows, with how many values they have.
 
-    They are told by their names, or by codes or numbers that recur as those of persons do: codes and long numbers, or
-    numbers each in equally many rows. Codes that are different in a tenth of the rows or less may be of things, if
-    that is their column's name.
+    They are told by their names, or by codes or numbers that recur as those of persons do: codes and long numbers,
+    numbers that are far apart without a rule, or each in equally many rows. Codes that are different in a tenth of the
+    rows or less may be of things, if that is their column's name. Few values of some names may be kinds of people.
 
     Parameters
     ----------
@@ -70,7 +75,7 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
         Of its columns, as they are stored.
     """
     first = first_cells(table, [name for name in names if table.types.get(name) not in _NEVER])
-    found, single, n_first = dict[str, int](), dict[str, pa.Array](), max(map(len, first.values()), default=0)
+    found, open_yet, n_first = dict[str, int](), dict[str, pa.Array](), max(map(len, first.values()), default=0)
     for name, cells in first.items():
         kept = without_gaps(cells)
         different = len(pc.unique(kept))
@@ -78,26 +83,33 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
         if len(kept) < LEAST_ROWS:
             continue
         if different == len(kept):
-            single |= {name: kept} if is_named or _may_return(kept, table) else {}
-        elif different >= _LEAST_NAMED if is_named else _recur(name, kept, table):
+            open_yet |= {name: kept} if is_named or _may_return(kept, table) else {}
+        elif is_named and different < _LEAST_NAMED:
+            open_yet[name] = pc.unique(kept)
+        elif not _are_kinds(name, kept) if is_named else _recur(name, kept, table):
             found[name] = different
-    if single and table.count_rows() > n_first:
+    if open_yet and table.count_rows() > n_first:
         stored = replace(table, cells=Cells(table.cells.written))
-        found |= _find_returning(stored, single, n_first)
+        found |= _find_later(stored, open_yet, n_first)
     return {name: found[name] for name in first if name in found}
 
 
-def _find_returning(stored: Table, single: Mapping[str, pa.Array], n_first: int) -> dict[str, int]:
-    """Return the columns of which the first values return in later rows, as in waves of a panel of up to 10^8 rows."""
-    found: dict[str, int] = {}
+def _find_later(stored: Table, first: Mapping[str, pa.Array], n_first: int) -> dict[str, int]:
+    """Return the columns that repeat in all rows, up to 10^8, by their different values in the first ones.
+
+    These return, as in waves of a panel; or they were too few for persons, and more follow, as where rows are sorted.
+    """
+    found, known = dict[str, int](), dict(first)
     n_read = 0
     with suppress(DataError):  # which whoever reads the rest of these rows will tell
-        for batch in stored.read(dict.fromkeys(single, AS_IT_IS), batch_rows(len(single))):
+        for batch in stored.read(dict.fromkeys(known, AS_IT_IS), batch_rows(len(known))):
             later, n_read = batch.slice(max(n_first - n_read, 0)), n_read + batch.num_rows
-            for name in single.keys() - found.keys():
-                if pc.any(pc.is_in(decoded(later.column(name)), value_set=single[name])).as_py():
-                    found[name] = len(single[name])
-            if n_read > _FARTHEST or len(found) == len(single):
+            for name in known.keys() - found.keys():
+                cells, is_few = without_gaps(decoded(later.column(name))), len(known[name]) < _LEAST_NAMED
+                known[name] = pc.unique(pa.concat_arrays([known[name], cells])) if is_few else known[name]
+                if len(known[name]) >= _LEAST_NAMED and (is_few or pc.any(pc.is_in(cells, known[name])).as_py()):
+                    found[name] = len(known[name])
+            if n_read > _FARTHEST or len(found) == len(known):
                 break
     return found
 
@@ -110,23 +122,42 @@ def _may_return(kept: pa.Array, table: Table) -> bool:
 
 def _recur(name: str, kept: pa.Array, table: Table) -> bool:
     """Return whether values recur as identifiers of persons do, though their column is not named so."""
-    counts, words = pc.value_counts(kept).field("counts").to_pylist(), _words_of(kept, table)
-    if len(counts) < _LEAST_ALIKE or words is None or _THING.search(name) or _share_like(_OF_TIME, words) > _SAME:
+    (counts, n_runs), words = _count(kept), _words_of(kept, table)
+    in_order, share = n_runs == len(counts), len(counts) / len(kept)
+    if len(counts) < (_FEW if in_order else _LEAST_ALIKE) or words is None:
         return False
-    n_runs, share = 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py(), len(counts) / len(kept)
-    whole = counts[:-1] if n_runs == len(counts) else counts  # the last of those in order may go on
+    if _THING.search(name) or _share_like(_OF_TIME, words) > _SAME:
+        return False
     if _share_like(_WHOLE, words) <= _SAME:
         return share < _SAME and _share_like(_MIXED if share <= _MANY else _CODE, words) > _SAME
-    if min(whole) == max(counts) > 1:
+    if min(counts[:-1] if in_order else counts) == max(counts) > 1:  # the last of those in order may go on
         return True
     is_long = _MANY < share < _SAME and _share_like(_LONG_NUMBER, words) > _SAME
-    return is_long or (share < _RETURN and _are_numbered(words))
+    return is_long or (share < _RETURN and max(counts) < _MOST_OF_ONE * len(kept) and _are_scattered(words))
 
 
-def _are_numbered(words: pa.Array) -> bool:
-    """Return whether nearly all whole numbers have as many digits, and zeros at their ends no oftener than others."""
-    lengths = pc.value_counts(pc.utf8_length(words)).field("counts")
-    return pc.max(lengths).as_py() > _ALIKE * len(words) and _share_like(_NUMBERED, words) > 1 - _ROUND
+def _count(kept: pa.Array) -> tuple[list[int], int]:
+    """Return how many rows each different value has, and how many times rows follow that have another one."""
+    return pc.value_counts(kept).field("counts").to_pylist(), 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
+
+
+def _are_kinds(name: str, kept: pa.Array) -> bool:
+    """Return whether few values, each in many rows here and there, are kinds rather than persons, by their name too."""
+    counts, n_runs = _count(kept)
+    is_few = len(counts) < _FEW and len(kept) > _FEW * len(counts)
+    return is_few and 2 * n_runs > len(kept) and max(counts) > 2 * min(counts) and _KIND.fullmatch(name) is not None
+
+
+def _are_scattered(words: pa.Array) -> bool:
+    """Return whether whole numbers are far apart without a rule, or have five digits, and end as often in any digit.
+
+    Measures that recur as often are close to one another, or, where they are rounded, at equal distances.
+    """
+    numbers = words.filter(pc.match_substring_regex(words, _WHOLE)).cast(pa.float64())
+    distances = np.diff(np.unique(numbers))
+    typical, unlike = np.median(distances), np.median(np.abs(np.diff(distances)))
+    is_far = (typical > 2 and unlike > typical / 2) or _share_like(_FIVE_DIGITS, words) > _ALIKE
+    return is_far and _share_like(_ROUND, words) < _MOST_ROUND
 
 
 def _words_of(kept: pa.Array, table: Table) -> pa.Array | None:

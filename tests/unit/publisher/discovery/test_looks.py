@@ -27,6 +27,10 @@ CELLS = {
     Look.DAY_FIRST: ["13/10/2024"],
     Look.MONTH_FIRST: ["10/13/2024"],
     Look.SLASHED: ["05/10/2024"],
+    Look.DOTTED_TIME: ["05.10.2024 12:30", "5.1.2024T12:30:05.5"],
+    Look.DAY_FIRST_TIME: ["13/10/2024 9:30"],
+    Look.MONTH_FIRST_TIME: ["10/13/2024, 2:30:00 PM"],
+    Look.SLASHED_TIME: ["05/10/2024 12:30pm"],
     Look.WORD: ["blue", "12 kg", "1.2.3", "2024-13-45x", "x1", "1,23,456", "<2.5"],
 }
 
@@ -57,8 +61,19 @@ def test_declared_words_for_gaps_are_gaps() -> None:
         (Look.WHOLE, ",", ["2,047", "1.234", "R$ 1.234,50", "12,5%", "1,234.5"], [2.047, 1234.0, 1234.5, 12.5, None]),
         (Look.TRUTH, "", ["yes", "FALSE", "5", ""], [1.0, 0.0, None, None]),
         (Look.WORD, "", [" a ", "NA", ""], ["a", "NA", None]),
-        (Look.DOTTED, "", ["05.10.2024", "31.02.2024", "x"], [datetime.date(2024, 10, 5), None, None]),
         (Look.DAY_FIRST, "", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
+        (
+            Look.MONTH_FIRST_TIME,
+            "",
+            ["10/13/2024 02:30:00 PM", "10/05/2024 12:30 am", "10/13/2024", "10/13/2024 14:30 PM", "13/10/2024 14:30"],
+            [
+                datetime.datetime(2024, 10, 13, 14, 30),
+                datetime.datetime(2024, 10, 5, 0, 30),
+                datetime.datetime(2024, 10, 13),
+                None,
+                None,
+            ],
+        ),
         (
             Look.TIME,
             "",

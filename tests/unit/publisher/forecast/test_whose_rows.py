@@ -28,25 +28,32 @@ def test_people_are_known_by_name() -> None:
 
 
 def test_values_that_repeat_are_found() -> None:
-    """By names, codes and equal numbers of rows; not where each row has its own, nor in measures, flags and words."""
+    """By names, codes, numbers far apart and equal numbers of rows; not in measures, flags, words and few kinds."""
     n = 1000
     repeat = {"nr": np.arange(n) // 4.0, "who": [f"B-AX {k:03}" for k in RNG.integers(0, 150, n)]}  # a panel, and codes
     repeat |= {"subject": RNG.integers(0, 8, n), "household": np.arange(n) // 3}
     repeat |= {"driver's": RNG.integers(40_001, 40_150, n), "diary": [f"{k % 60}MK" for k in RNG.integers(0, 900, n)]}
+    repeat |= {"ref": RNG.choice(RNG.choice(9000, 150, replace=False) + 1000, n)}
     others = {"patient_id": RNG.permutation(n), "x": RNG.normal(size=n), "age": np.sort(RNG.integers(20, 90, n))}
     others |= {"user": RNG.integers(0, 2, n), "answer": RNG.integers(1, 6, n), "ward": RNG.choice(["A7", "B3"], n)}
     others |= {"note": [f"no {k % 300} of it" for k in range(n)], "icd10": [f"C{k % 60}" for k in range(n)]}
     others |= {"pay": RNG.integers(100, 300, n) * 100, "came": [f"{k % 24}:{k % 40 + 10}" for k in range(n)]}
+    others |= {"PID": RNG.binomial(6, 0.3, n), "lb": (RNG.normal(120, 20, n).round() * 28.35).round()}
     others |= {"year": 1950 + np.arange(n) % 50, "month": [f"20{10 + k % 8}{k % 12 + 1:02}" for k in range(n)]}
     table = open_table(pa.Table.from_pandas(pd.DataFrame(repeat | others)))
     assert [*find_repeated(table, table.types)] == [*repeat]
 
 
 def test_a_panel_is_found_whose_first_wave_fills_the_first_rows() -> None:
-    """Whatever its persons are called; a number that every row has for itself is none, however many rows there are."""
-    waves = {"pid": np.arange(24_000) % 12_000, "who": np.arange(24_000) % 12_000, "row": np.arange(24_000)}
+    """Whatever its persons are called, or where all those rows are one person's; a number of each row is none."""
+    waves = {
+        "child": np.arange(24_000) // 11_000,
+        "pid": np.arange(24_000) % 12_000,
+        "who": np.arange(24_000) % 12_000,
+        "row": np.arange(24_000),
+    }
     table = open_table(pa.table(waves | {"x": RNG.normal(size=24_000)}))
-    assert [*find_repeated(table, table.types)] == ["pid", "who"]
+    assert [*find_repeated(table, table.types)] == ["child", "pid", "who"]
 
 
 def test_a_person_with_several_rows_stops_the_first_command_with_a_question(call: Call) -> None:

@@ -51,12 +51,10 @@ def test_names_of_identifiers_are_known(name: str) -> None:
     assert named_like_an_identifier(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["grid", "PAID", "COVID", "idle", "identity", "id_card", "x", "visits_no", "num_child"]
-)
-def test_other_names_are_not(name: str) -> None:
+def test_other_names_are_not() -> None:
     """Words that merely end or begin with the letters are left alone."""
-    assert point_out_names([name]) == []
+    names = "grid PAID COVID idle identity id_card x visits_no num_child"
+    assert point_out_names(names.split()) == []
 
 
 def test_identifiers_and_constants_are_pointed_out_once_each() -> None:
