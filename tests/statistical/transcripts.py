@@ -41,7 +41,7 @@ KINDS = {
 COUNTED = (
     RawColumn("a", (0,)),
     RawColumn("b", (1, 2, 3), ("x", "y", "z")),
-    RawColumn("c", (4,)),
+    RawColumn("c", (4,), may_have_gaps=True, tells_gaps=True),
     RawColumn("d", (5, 6), has_gap_column=True, may_have_gaps=True),
 )
 _ROWS = 300

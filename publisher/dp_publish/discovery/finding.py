@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -90,15 +90,27 @@ class Decided:
         What the manifest states.
     left_out : dict of str to str
         Columns that are not published, and why.
-    said : list of str
-        Sentences for the publisher.
+    truths : list of str
+        Those that hold yes and no.
     """
 
     table: Table = field(repr=False)
     policy: Policy
     discovery: Discovery
     left_out: dict[str, str]
-    said: list[str]
+    truths: list[str]
+
+    @property
+    def said(self) -> list[str]:
+        """Sentences for the publisher."""
+        sections = {name: section for name, section in self.policy.columns.items() if not section.drop}
+        return _describe(sections, self.truths, self.left_out)
+
+    def with_gaps(self, names: Collection[str]) -> Self:
+        """Return the same, with the gaps of some numbers published."""
+        columns = self.policy.columns
+        shown = {name: columns[name].changed(missing="indicator") for name in names}
+        return replace(self, policy=self.policy.changed(columns=columns | shown))
 
 
 Read = Callable[[Kinds], RawBatches]
@@ -166,14 +178,14 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     rest = policy.with_privacy(mu=steps.shares(len(words)).rest * policy.privacy.max_rows, rho=None)
     dropped = {name: ColumnPolicy(drop=True) for name in left_out}
     truths = [name for name in sections if name in table.booleans or columns[name].look is Look.TRUTH]
-    said = _describe(sections, truths, left_out)
 
     # 3. Cells are read as what their column was found to be.
     missing = table.cells.written.missing
     own = {name: written_as(each.look, decimals[name], missing) for name, each in columns.items() if each.look}
     own |= {name: replace(table.cells.written, is_found=True) for name in columns if ordered_levels(table, name)}
     table = replace(table, cells=replace(table.cells, own=own), layout=None)
-    return Decided(table, rest.changed(columns=sections | dropped, sought=None), discovery, left_out, said)
+    rest = rest.changed(columns=sections | dropped, sought=None, finds_gaps=True)
+    return Decided(table, rest, discovery, left_out, truths)
 
 
 def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:

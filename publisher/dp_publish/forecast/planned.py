@@ -43,7 +43,7 @@ HELD = {
     "no row.",
 }
 
-_PLENTY = 10  # times its columns: more are hardly made of a table's words and gaps
+_LEFT = 0.9  # of mu, at least, once it was found privately what the columns are
 
 
 @dataclass(frozen=True)
@@ -214,14 +214,14 @@ class PlannedMoments(PlannedRelease):
     def held(self, n_rows: int) -> str:
         """Return what a release of so many rows holds; of two rounds, histograms if rows are enough for them.
 
-        Where levels and gaps are yet to be found, each is one column more, and there may be too many for histograms.
+        Where it is yet to be found what columns are, that takes a part of the strength, and may leave some out.
         """
         if not isinstance(self.mechanism, TwoRound) or not self.mechanism.has_margins(n_rows):
             return HELD[self.release]
-        most = self.mechanism.most_in_margins(n_rows)
-        if self.policy.sought is None or self.mechanism.scored or most >= _PLENTY * len(self.kinds):
+        most = int(_LEFT * self.mechanism.most_in_margins(n_rows))
+        if self.policy.sought is None or self.mechanism.scored or len(self.kinds) <= most:
             return HELD["histograms"]
-        return f"{HELD[self.release]} If words and gaps make at most {most} columns of these, a histogram of each, too."
+        return f"{HELD[self.release]} If at most {most} of these columns are published, a histogram of each, too."
 
     def share_lost(self, n_rows: int, spread: float) -> float:
         """Return the share of columns of this spread whose centers will probably not be found."""

@@ -464,6 +464,7 @@ class Policy(_Model):
     like: str = ""  # the earlier release that decides on columns, in words
     find: bool = False  # whether what columns hold is found privately before rows are released
     sought: Sought | None = None  # what is counted privately before that, or before second moments
+    finds_gaps: bool = False  # whether numbers whose gaps stand out in a histogram get an indicator of these
     sources: tuple[WrittenSource, ...] = ()  # what columns stand for, once `columns.resolve` has put numbers there
 
     @model_validator(mode="after")

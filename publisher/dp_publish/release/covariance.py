@@ -31,6 +31,7 @@ from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column, Scores, Standard
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -87,16 +88,32 @@ class CovarianceMaker:
         """The cost of the release, known before anything is drawn."""
         return cost_of_moments(self._policy, self._mechanism)
 
+    @cached_property
+    def _guarantee(self) -> Guarantee:
+        return guarantee_of_moments(self._policy, self._mechanism, self._columns, self._partition)
+
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
         """Read the table, and write its second moments with noise."""
-        mechanism, report = self._mechanism, self.work.report
-        guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        raw_rows = partial(self._pass, progress=making.progress)
-        witness = _Witness(making.drawing, making.begun.once, report, list(self._kinds))
-        noisy = mechanism.release(raw_rows, making.keystream, witness)
-        self.work.require_unchanged()
+        return self.state(self.draw(making), making)
 
-        errors = None
+    def draw(self, making: Making) -> NoisyMoments:
+        """Return the second moments with noise."""
+        raw_rows = partial(self._pass, progress=making.progress)
+        witness = _Witness(making.drawing, making.begun.once, self.work.report, list(self._kinds))
+        noisy = self._mechanism.release(raw_rows, making.keystream, witness)
+        self.work.require_unchanged()
+        return noisy
+
+    def found_gaps(self, noisy: NoisyMoments) -> list[str]:
+        """Return the columns whose gaps were found, and have a column each in what was drawn."""
+        described, names = noisy.earlier and noisy.earlier.described, [*self._kinds]
+        return [names[place] for place in described.gaps] if described else []
+
+    def state(self, noisy: NoisyMoments, making: Making) -> tuple[Contents, list[Part]]:
+        """Write second moments with noise, for the columns that they are of."""
+        mechanism, report, guarantee, errors = self._mechanism, self.work.report, self._guarantee, None
+        for name in [column.name for column in self._columns if column.missing == "indicator"]:
+            report.indicated[name] += report.filled.pop(name, 0)
         if isinstance(mechanism, OneSum):
             errors = estimate_errors(noisy, lambda sums: mechanism.insecure_draw(sums, making.keystream))
         stated = state_moments(mechanism, noisy, errors)

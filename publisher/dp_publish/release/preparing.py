@@ -119,8 +119,15 @@ class DiscoveringMaker:
             )
         kinds, _ = choose_columns(table, policy)
         self.work = self._work_at(table, len(kinds))
-        kind = RowsMaker if of_rows else CovarianceMaker
-        contents, parts = kind(policy, kinds, self._partition, self.work).make(making)
+        if of_rows:
+            contents, parts = RowsMaker(policy, kinds, self._partition, self.work).make(making)
+        else:
+            maker = CovarianceMaker(policy, kinds, self._partition, self.work)
+            noisy = maker.draw(making)
+            decided = decided.with_gaps(maker.found_gaps(noisy))
+            table, policy = resolve(decided.table, decided.policy)
+            kinds, _ = choose_columns(table, policy)
+            contents, parts = CovarianceMaker(policy, kinds, self._partition, self.work).state(noisy, making)
         guarantee = self._guarantee_of(contents.guarantee, decided)
         stated = replace(
             contents,

@@ -52,12 +52,15 @@ from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.margins import (
+    MOST_COLUMNS,
     Described,
     MarginCounts,
     RawColumn,
     counts_of,
     describe_columns,
     empty_margins,
+    indicate_gaps,
+    places_after,
     places_of_whole,
     to_scores,
 )
@@ -86,7 +89,6 @@ _FIRST_RADII, _SECOND_RADII = (0.5, 16.0), (0.5, 4.0)  # the least and the large
 _FARTHEST, _FEWEST = 3.0, 5.0  # of a clip in the second round: times the root of p, or of this
 _LEAST_DEVIATION, _MORE_IN_FEW = 0.2, 0.19  # of a column in the second round, in scales; and more where rows are few
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
-_MOST_COLUMNS = 2048
 _LEAST_WIDTH = 1e-250  # of bounds
 _LEAST_MU = 1e-3  # of one row: that of a step is still one that Gaussian noise takes
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
@@ -171,7 +173,7 @@ class TwoRound(Mechanism):
     @staticmethod
     def takes(n_columns: int, row_mu: float = 1.0) -> bool:
         """Return whether that many columns have correlations, and sums that fit into memory, and mu is large enough."""
-        return 2 <= n_columns <= _MOST_COLUMNS and row_mu >= _LEAST_MU
+        return 2 <= n_columns <= MOST_COLUMNS and row_mu >= _LEAST_MU
 
     @classmethod
     def form_of(cls, strength: Strength) -> GaussianDP:
@@ -190,7 +192,7 @@ class TwoRound(Mechanism):
                 f"guarantee, or {other}"
             )
         if not self.takes(n_columns):
-            raise PrivacyError(f"two rounds take 2 to {_MOST_COLUMNS} columns, not {n_columns}: give {other}")
+            raise PrivacyError(f"two rounds take 2 to {MOST_COLUMNS} columns, not {n_columns}: give {other}")
         if not self.neighbours.n_rows_public:
             raise PrivacyError(
                 "two rounds need the number of rows, which add-remove neighbours protect: give mechanism = "
@@ -221,10 +223,10 @@ class TwoRound(Mechanism):
 
     def has_margins(self, n_rows: int) -> bool:
         """Return whether there are histograms: where scores are asked for, or rows are enough for them."""
-        return bool(self.columns) and (bool(self.scored) or len(self.places) <= self.most_in_margins(n_rows))
+        return bool(self.columns) and (bool(self.scored) or len(self.columns) <= self.most_in_margins(n_rows))
 
     def most_in_margins(self, n_rows: int) -> int:
-        """Return of how many columns so many rows are enough for histograms."""
+        """Return of how many raw columns so many rows are enough for histograms."""
         return int(n_rows * self.row_mu / _LEAST_ROWS)
 
     def _known_places(self, n_rows: int) -> tuple[Place, ...]:
@@ -249,14 +251,18 @@ class TwoRound(Mechanism):
         witness.drawing()
         places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
         centers, scales, positive = counts.find(places, shares.place, shares.range, play)
-        p, described, clips = len(scales), None, np.full(len(scales), least)
+        described, clips, floors = None, np.full(len(scales), least), np.zeros(len(scales))
+        gaps: tuple[int, ...] = ()
+        maps: dict[int, Scores] = {}
         low, high = np.array([(place.low, place.high) for place in places]).T
         if self.has_margins(n_rows):
             described = self._describe(rows, (centers, scales), n_rows, shares.margins, play)
-            low, high, clips = described.low, described.high, described.clips
+            low, high, clips, floors = described.low, described.high, described.clips, described.floors
             centers, scales = described.centers, described.scales
-            rows = _in_scores(rows, described.maps)
-        clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales)
+            gaps, maps = described.gaps, described.maps
+            rows = _as_described(rows, gaps, maps)
+        clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales) * np.maximum(floors, 1.0)
+        p = len(clips)
 
         # the first round, in units that put all clips at the same place
         low, high = np.maximum(low, centers - clips * scales), np.minimum(high, centers + clips * scales)
@@ -266,23 +272,28 @@ class TwoRound(Mechanism):
         frame = RoundMap(low, high, centers, scales * units)
         least = _FIRST_RADII[0] * typical / largest
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
-        first, _ = self._play_round("first", sums, frame, shares.first, _OFFSETS[0], play)
+        first, _ = self._play_round("first", sums, frame, (shares.choice, shares.first), _OFFSETS[0], play)
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
         farthest = _FARTHEST * math.sqrt(max(p, _FEWEST))
         least_deviation = _LEAST_DEVIATION + _MORE_IN_FEW * scarcity(self.row_mu, n_rows, p) ** 2
-        transform, deviations, length = whiten(covariance, noise, np.maximum(clip / farthest, least_deviation / units))
+        floors = np.maximum(floors, least_deviation) / units
+        transform, deviations, length = whiten(covariance, noise, np.maximum(clip / farthest, floors))
         frame = RoundMap(low, high, mean, scales * units * deviations * (length * _SECOND_RADII[1]), transform)
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
-        second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
-        witness.clipped(int(sums.counts[chosen + 1 :].sum()), self._beyond(counts, frame, described))
+        second, chosen = self._play_round("second", sums, frame, (shares.choice, shares.second), _OFFSETS[1], play)
+        own = places_after(gaps, len(places))
+        beyond = zip(own.tolist(), counts.count_beyond(frame.low[own], frame.high[own]), strict=True)
+        clipped = [0 if place in maps else number for place, number in beyond]
+        witness.clipped(int(sums.counts[chosen + 1 :].sum()), clipped)
         total, most = sums.fourth_powers(chosen)
         lengths = NoisyLengths(shares.lengths, most)
         noisy_total = play(lengths, total)
 
-        costs = shares.choices * self.max_rows
+        declared = np.ones(p, dtype=np.bool_)
+        declared[own] = [place.is_declared for place in self.places]
         earlier = FirstRound(
             moments=first,
             clip=clip,
@@ -290,8 +301,8 @@ class TwoRound(Mechanism):
             fourth_powers=math.ldexp(noisy_total, -lengths.bits),
             fourth_sigma=math.ldexp(lengths.sigma, -lengths.bits),
             fourth_step=2.0**-lengths.bits,
-            declared=tuple(place.is_declared for place in self.places),
-            choices_mu=costs,
+            declared=tuple(declared.tolist()),
+            choices_mu=shares.choices * self.max_rows,
             described=described,
             positive=positive,
         )
@@ -307,12 +318,6 @@ class TwoRound(Mechanism):
         step = counts_of(self.columns, mu)
         noisy = play(step, counts.flat)
         return describe_columns(self.columns, places, margins, found, noisy, n_rows, step.sigma, least, self.scored)
-
-    @staticmethod
-    def _beyond(counts: PlaceCounts, frame: RoundMap, described: Described | None) -> list[int]:
-        """Return how many values of each column are clipped, but for those in scores."""
-        beyond = counts.count_beyond(frame.low, frame.high)
-        return [0 if described and place in described.maps else number for place, number in enumerate(beyond)]
 
     def correlation_noise(self, n_rows: int, spread: float) -> float:
         """Return the noise on n times a correlation, by that of both rounds, and of centers if many are not found.
@@ -342,14 +347,13 @@ class TwoRound(Mechanism):
         return share_lost(shares.place, n_rows, spread) * shares.n_places / (2 * p) if shares.n_places else 0.0
 
     def _play_round(
-        self, name: str, sums: BinnedSums, frame: RoundMap, mu: float, offset: float, play: Play
+        self, name: str, sums: BinnedSums, frame: RoundMap, mus: tuple[float, float], offset: float, play: Play
     ) -> tuple[NoisyMoments, int]:
-        """Return the noisy sum of a round, and the place of its radius."""
-        n_rows, p = sums.n_rows, self.scaling.n_features
-        search = radius_search(self.shares(n_rows).choice, self.row_mu, n_rows, p)
+        """Return the noisy sum of a round, and the place of its radius: `mus` are of that choice, and of noise."""
+        search = radius_search(mus[0], self.row_mu, sums.n_rows, len(frame.centers))
         chosen = play(Choice(f"{name} radius", search.mechanism), search.scores(sums.counts_outside()))
         scaling = scaling_around(frame.centers, frame.half_widths, int(sums.radii[chosen]), offset)
-        gaussian = Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu))
+        gaussian = Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mus[1]))
         return play(NoisySums(f"{name} round", gaussian), sums.moments(chosen, scaling)), chosen
 
 
@@ -380,23 +384,26 @@ def _raw_columns(policy: Policy, kinds: Kinds) -> tuple[RawColumn, ...]:
         source = sources.get(raw)
         labels, has_gap_column = (source.levels, source.has_gap_column) if source is not None else ((), False)
         entry = policy.column(names[places[0]])
-        waits = entry.missing == "indicator" or (entry.missing == "midpoint" and entry.bounds is None)
-        columns.append(RawColumn(raw, tuple(places), labels, has_gap_column, waits))
+        fills = entry.missing == "midpoint" and entry.bounds is None
+        waits = fills or entry.missing == "indicator"
+        columns.append(RawColumn(raw, tuple(places), labels, has_gap_column, waits, fills and policy.finds_gaps))
     return tuple(columns)
 
 
-def _in_scores(rows: RawRows, maps: Mapping[int, Scores]) -> RawRows:
-    """Return the rows of a table with columns in their scores, in every pass."""
+def _as_described(rows: RawRows, gaps: Sequence[int], maps: Mapping[int, Scores]) -> RawRows:
+    """Return the rows of a table with gaps indicated and columns in their scores, in every pass."""
 
-    def scored(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
-        return rows(partial(_add_scores, add=add, maps=maps), merge)
+    def changed(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
+        return rows(partial(_add_described, add=add, gaps=gaps, maps=maps), merge)
 
-    return scored
+    return changed
 
 
-def _add_scores(batches: Batches, *, add: Callable[[Batches], T], maps: Mapping[int, Scores]) -> T:
-    """Return what comes of rows in scores; pickled where others run it."""
-    return add(to_scores(values, maps) for values in batches)
+def _add_described(
+    batches: Batches, *, add: Callable[[Batches], T], gaps: Sequence[int], maps: Mapping[int, Scores]
+) -> T:
+    """Return what comes of such rows; pickled where others run it."""
+    return add(to_scores(indicate_gaps(values, gaps), maps) for values in batches)
 
 
 def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: Floats) -> BinnedSums:

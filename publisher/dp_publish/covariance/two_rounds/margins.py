@@ -34,12 +34,18 @@ from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
 _FINENESS, _STEPS = 0.65, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these
 _SPAN = 6.0  # of the cells on either side, on the scale of asinh: 201 scales
+MOST_COLUMNS = 2048  # that are published
 MOST_WHOLE = 64  # whole numbers that are counted one by one
 _LEAST_DEVIATION = 0.05  # of what a column becomes
 _NEXT_CLIP, _FARTHER = 1.25, 2  # times the one before it; and steps beyond the last counts that stand out
 _WINDOW, _STANDS_OUT, _STANDS_OUT_FAR = 3, 2.5, 5.0  # steps whose counts are summed; their standard deviations
 _STRAIGHT, _SHOWN = 0.92, 0.9  # of a variance: what a line explains of scores, and these show of a normal variable
 _PARTS, _MOST_GUIDES = 2048, 2048  # of a guide to cells, and such guides that are kept
+_CLEAR, _LEAST_SHARE = (
+    4.0,
+    0.01,
+)  # of gaps that are worth a column: standard deviations of noise, and a share of the rows
+_OF_GAPS = 2.5  # deviations that an indicator of gaps is given, so that rows with gaps are hardly longer than others
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class RawColumn:
         Whether the second of two columns indicates gaps.
     may_have_gaps : bool
         Whether rows come with NaN in it.
+    tells_gaps : bool
+        Whether a second column is to indicate its gaps if they stand out in its histogram.
     """
 
     name: str
@@ -65,6 +73,7 @@ class RawColumn:
     labels: tuple[str, ...] = ()
     has_gap_column: bool = False
     may_have_gaps: bool = False
+    tells_gaps: bool = False
 
     @property
     def has_level_columns(self) -> bool:
@@ -84,9 +93,13 @@ class Described:
         The standard deviation of the noise on each count, before rounding.
     maps : dict of int to Scores
         Of the columns that are replaced by scores, by place; the others stay as they are.
+    gaps : tuple of int
+        The places, before, of the numbers behind which there is one column more now, which indicates their gaps.
     low, high, centers, scales, clips : ndarray of float64, shape (p,)
         The ends, centers and scales of what all columns are then, and how many scales from its center each may be:
         infinitely many where its ends are as near.
+    floors : ndarray of float64, shape (p,)
+        The least deviation that a column counts with in the lengths of rows, in scales: 0 but for indicators of gaps.
     by_cells : ndarray of bool, shape (p,)
         Whether center and scale are the mean and the standard deviation by the histogram.
     """
@@ -94,11 +107,13 @@ class Described:
     margins: tuple[Margin, ...]
     sigma: float
     maps: dict[int, Scores]
+    gaps: tuple[int, ...]
     low: Floats
     high: Floats
     centers: Floats
     scales: Floats
     clips: Floats
+    floors: Floats
     by_cells: NDArray[np.bool_]
 
 
@@ -203,38 +218,43 @@ def describe_columns(
     """
     ends = np.cumsum([len(margin.counts) for margin in empty])[:-1]
     margins = [replace(margin, counts=own) for margin, own in zip(empty, np.split(noisy, ends), strict=True)]
-    low, high = np.array([(place.low, place.high) for place in places]).T
-    centers, scales, clips = found[0].copy(), found[1].copy(), np.full(len(places), math.inf)
-    by_cells, maps = np.zeros(len(places), dtype=np.bool_), dict[int, Scores]()
+    entries, maps, gaps = list[Sequence[float]](), dict[int, Scores](), list[int]()
     for column, margin in zip(columns, margins, strict=True):
         shares, first = margin.shares(n_rows, sigma), column.places[0]
-        indicators = column.places if column.has_level_columns else column.places[1:]
-        for place, share in zip(indicators, shares[len(shares) - len(indicators) :].tolist(), strict=True):
-            centers[place], scales[place] = _of_indicator(share)
-            by_cells[place] = True
         if column.has_level_columns:
+            entries += [_of_indicator(share) for share in shares.tolist()]
             continue
 
         # numbers, or levels in an order
+        low, high, center, scale = places[first].low, places[first].high, found[0][first], found[1][first]
         filled, is_known = shares[: margin.n_filled], _has_known_cells(column, places[first])
         scores, values = middle_scores(filled, n_rows), _values_of(margin, places[first], is_known=is_known)
         if is_known:
-            centers[first], scales[first] = mean_and_deviation(values, filled)
-            scales[first] = max(scales[first], _LEAST_DEVIATION)
-        limit = _clip(margin, centers[first], scales[first], least_clip, sigma)
+            center, scale = mean_and_deviation(values, filled)
+            scale = max(scale, _LEAST_DEVIATION)
+        limit = _clip(margin, center, scale, least_clip, sigma)
         away = limit * _NEXT_CLIP**-_FARTHER
-        within = np.clip((values - centers[first]) / scales[first], -away, away)
+        within = np.clip((values - center) / scale, -away, away)
         if suits_scores(within, scores, filled) if scored is None else column.name in scored:
-            maps[first] = Scores(margin.edges, scores)
-            low[first], high[first] = scores[0], scores[-1]
-            centers[first], scales[first] = mean_and_deviation(scores, filled)
-            limit = least_clip
-        by_cells[first] = is_known or first in maps
-        clips[first] = limit if len(scores) > 2 else math.inf
+            maps[len(entries)] = Scores(margin.edges, scores)
+            low, high, limit = scores[0], scores[-1], least_clip
+            center, scale = mean_and_deviation(scores, filled)
+            scale = max(scale, _LEAST_DEVIATION)
+        by_cells = is_known or len(entries) in maps
+        high = max(high, low + _LEAST_DEVIATION) if by_cells else high
+        entries.append((low, high, center, scale, limit if len(scores) > 2 else math.inf, 0.0, by_cells))
 
-    np.maximum(scales, _LEAST_DEVIATION, out=scales, where=by_cells)
-    np.maximum(high, low + _LEAST_DEVIATION, out=high, where=by_cells)
-    return Described(tuple(margins), sigma, maps, low, high, centers, scales, clips, by_cells)
+        # their gaps, if they stand out, and so do values
+        least = max(_CLEAR * sigma, _LEAST_SHARE * n_rows)
+        has_room = len(places) + len(gaps) < MOST_COLUMNS
+        if column.tells_gaps and has_room and least < margin.counts[-1] < n_rows - least:
+            gaps.append(first)
+        if column.has_gap_column or first in gaps:
+            entries.append(_of_indicator(float(shares[-1]), _OF_GAPS))
+
+    low, high, centers, scales, clips, floors, by_cells = np.array(entries).T
+    own = low, high, centers, scales, clips, floors, by_cells.astype(np.bool_)
+    return Described(tuple(margins), sigma, maps, tuple(gaps), *own)
 
 
 def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
@@ -251,6 +271,17 @@ def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
         return False
     straight = float(shares @ ((values - mean) * (scores - score))) / (deviation * shown * float(shares.sum()))
     return straight**2 < _STRAIGHT
+
+
+def indicate_gaps(values: Floats, gaps: Sequence[int]) -> Floats:
+    """Return rows, shape (n, p) in data units, with a column behind some that is 1 where these are NaN, else 0."""
+    return np.insert(values, np.add(gaps, 1), np.isnan(values[:, gaps]), axis=1) if gaps else values
+
+
+def places_after(gaps: Sequence[int], n_columns: int) -> Integers:
+    """Return the places of columns once one more is behind some of them."""
+    places = np.arange(n_columns)
+    return places + np.searchsorted(np.array(gaps, dtype=np.int64), places)
 
 
 def to_scores(values: Floats, maps: Mapping[int, Scores]) -> Floats:
@@ -317,10 +348,10 @@ def _values_of(margin: Margin, place: Place, *, is_known: bool) -> Floats:
     return values
 
 
-def _of_indicator(share: float) -> tuple[float, float]:
-    """Return the mean and the standard deviation; by rounding, a share may exceed 1."""
+def _of_indicator(share: float, floor: float = 0.0) -> Sequence[float]:
+    """Return what is told of a column that is 1 in a share of the rows, which by rounding may exceed 1."""
     mean = min(share, 1.0)
-    return mean, math.sqrt(mean * (1 - mean))
+    return -1.0, 1.0, mean, max(math.sqrt(mean * (1 - mean)), _LEAST_DEVIATION), math.inf, floor, True
 
 
 def _has_known_cells(column: RawColumn, place: Place) -> bool:

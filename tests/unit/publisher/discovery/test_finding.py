@@ -53,7 +53,7 @@ def people(n: int, seed: int = 1) -> pd.DataFrame:
             "same": 1.5,
         }
     )
-    frame.loc[rng.random(n) < 0.2, "income"] = np.nan
+    frame.loc[rng.random(n) < 0.04, "income"] = np.nan  # which noise on looks hides
     return frame
 
 
