@@ -411,16 +411,19 @@ def bundle_sources(
     shared = [name for name, _ in set.intersection(*map(set, fills))] if blocks else []
     told = [name for name in shared if name not in rare]
     alike, notes = dict[str, Category](), list[str]()
-    differ = bool(_mixed_scales(bundles)) or any(
+    apart = _columns_apart(bundles, done)
+    differ = any(apart.values()) or any(
         shown_columns(each, told).keys() != shown_columns(bundles[0], told).keys() for each in bundles
     )
     if differ or (not blocks and any(source.has_level_columns for each in bundles for source in each.release.sources)):
-        alike, notes = find_shared(bundles, blocks=blocks)
+        alike, notes = find_shared(bundles, apart, blocks=blocks)
         if len(alike) < 2 and not differ:
             raise SchemaError(f"{notes[0]}; compare the releases by dp-learn compare, which takes categories")
+        if len(alike) < 2 and apart[_DIFFERING]:
+            raise SchemaError(f"fewer than two columns can be {done}: {'; '.join(notes)}. Learn from each alone")
     for bundle in bundles[1:]:
         require_same_columns(bundle, bundles[0], told, done, alike if len(alike) > 1 else ())
-    as_scores, said = _require_one_scale(bundles, done, alike)
+    as_scores, said = _describe_scores(bundles, done, alike)
 
     sources, order = list[RowSource | CovarianceSource](), tuple[str, ...]()
     for bundle in bundles:
@@ -454,23 +457,27 @@ class Category(NamedTuple):
     other: str | None = None
 
 
-def find_shared(bundles: Sequence[Bundle], *, blocks: bool) -> tuple[dict[str, Category], list[str]]:
+def find_shared(
+    bundles: Sequence[Bundle], apart: Mapping[str, Sequence[str]], *, blocks: bool
+) -> tuple[dict[str, Category], list[str]]:
     """Return the columns of the raw tables that all releases have, and sentences on what is left out.
 
     Parameters
     ----------
     bundles : sequence of Bundle
         Verified and open; two at least.
+    apart : mapping of str to sequence of str
+        The raw columns that all have but that are not alike, by the sentence that says so.
     blocks : bool
         Whether categories with a column for each level are kept.
     """
     sources = [{each.name: each for each in bundle.release.sources if each.has_level_columns} for bundle in bundles]
     names = [dict.fromkeys(column.source_name for column in bundle.release.columns) for bundle in bundles]
-    mixed = _mixed_scales(bundles)
+    unlike = {name for own in apart.values() for name in own}
     replaced = {each.source_name for bundle in bundles for each in bundle.release.columns if each.response is not None}
 
     shared, counted, categories = dict[str, Category](), list[str](), list[str]()
-    for name in [name for name in names[0] if name not in mixed and all(name in each for each in names)]:
+    for name in [name for name in names[0] if name not in unlike and all(name in each for each in names)]:
         own = [each[name] for each in sources if name in each]
         if not own:
             shared[name] = Category()
@@ -489,22 +496,36 @@ def find_shared(bundles: Sequence[Bundle], *, blocks: bool) -> tuple[dict[str, C
             counted += [f"{and_more(merged, 5)} of {quote_name(name)} as {quote_name(str(other))}"] if left else []
 
     every = dict.fromkeys(name for each in names for name in each)
-    lost = [name for name in every if name not in shared and name not in categories and name not in mixed]
+    lost = [name for name in every if name not in shared and name not in categories and name not in unlike]
     said = {
         "graphs of several releases together are of numbers, so that categories are left out: ": listed(categories),
-        "what stands as normal scores in some of the releases and as values in others is left out: ": listed(mixed),
+        **{what: listed([*own]) for what, own in apart.items()},
         "what only some of the releases have, or have alike, is left out: ": listed(lost),
         "levels that only some of the releases have count as another: ": "; ".join(counted),
     }
     return shared, [f"{what}{names}" for what, names in said.items() if names]
 
 
-def _mixed_scales(bundles: Sequence[Bundle]) -> list[str]:
-    """Return the raw columns that stand as normal scores in some releases, and as values in others."""
+_MIXED = "what stands as normal scores in some of the releases and as values in others is left out: "
+_DIFFERING = (
+    "columns of scores that differ in their levels, or in their distribution by more than noise and chance explain, "
+    "are left out: "
+)
+
+
+def _columns_apart(bundles: Sequence[Bundle], done: str) -> dict[str, list[str]]:
+    """Return the raw columns whose scores are not alike in all releases that have them, by what is said of them."""
     columns = [bundle.release.columns for bundle in bundles]
     scored = [{column.source_name for column in own if not column.has_values} for own in columns]
     every = [{column.source_name for column in own} for own in columns]
-    return sorted(scored[0].union(*scored).difference(scored[0].intersection(*scored)).intersection(*every))
+    always = scored[0].intersection(*scored)
+    mixed = sorted(scored[0].union(*scored).difference(always).intersection(*every))
+    differing = list[str]()
+    if len(bundles) > 1 and always and all(bundle.release.margins is not None for bundle in bundles):
+        from dp_learn.covariance.scores import find_differing  # with scipy, which others have no use for
+
+        differing = find_differing(bundles, done)
+    return {_MIXED: mixed, _DIFFERING: differing}
 
 
 def share_columns(
@@ -564,22 +585,21 @@ def share_columns(
     return CovarianceSource(tuple(parts), mean, released, indicated)
 
 
-def _require_one_scale(
+def _describe_scores(
     bundles: Sequence[Bundle], done: str, shared: Mapping[str, Category]
 ) -> tuple[Collection[str], list[str]]:
     """Return the columns that stay as their normal scores in all releases, and sentences on what scores tell."""
     raw = {column.source_name for column in bundles[0].release.columns if not column.has_values}
     if any(bundle.release.margins is None for bundle in bundles) or not (raw & {*shared} if shared else raw):
         return (), []
-    from dp_learn.covariance.scores import latent_columns, require_one_scale  # with scipy, which others have no use for
+    from dp_learn.covariance.scores import latent_columns, weak_columns  # with scipy, which others have no use for
 
     as_scores, said = list[str](), list[str]()
     if len(bundles) > 1:
-        among = {name for name, each in shared.items() if each.other is None} if shared else None
-        as_scores = [*require_one_scale(bundles, done, among)]
+        as_scores = [*weak_columns(bundles)]
         said.append(
-            "normal scores are pooled: no column's distribution differs from that of the first release by more than "
-            "noise, chance and 0.02 of the rows. Each release alone has its histograms"
+            "normal scores are pooled: of no column among them, the distribution differs from that of the first "
+            "release by more than noise, chance and 0.02 of the rows. Each release alone has its histograms"
             if done == "pooled"
             else "links are between the normal variables behind ranks, by each release's own histograms: differences "
             "of the columns' distributions are not among what is shown"

@@ -24,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle import Bundle
-from dp_bundle.base.errors import SchemaError
-from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
 from dp_bundle.data.margin_summary import cell_ends, find_body
 from dp_bundle.data.margins import middle_scores
@@ -148,48 +146,34 @@ class _Distribution(NamedTuple):
     variance: float
 
 
-def require_one_scale(bundles: Sequence[Bundle], done: str, among: Collection[str] | None = None) -> Collection[str]:
-    """Return the columns that stay as their scores, rather than as normal variables, in all of several releases.
+def find_differing(bundles: Sequence[Bundle], done: str) -> list[str]:
+    """Return the raw columns of scores that stand for other values, or other levels, than in the first release.
 
     Parameters
     ----------
     bundles : sequence of Bundle
-        Releases of the same columns, of which some are scores; the first is the one that others are held against.
+        Releases of which some columns are scores in all; the first is the one that others are held against.
     done : str
         As in `bundle_source`. Pooled releases need distributions that agree in all columns, others in those that stay
         as their scores: correlations of these depend on the distributions.
-    among : collection of str, optional
-        The raw columns whose distributions need to agree; all by default.
-
-    Raises
-    ------
-    SchemaError
-        Distributions differ by more than noise and chance explain, and by more than matters.
     """
-    weak = {name for bundle in bundles for name in kept_steps(bundle, ())}
+    weak, found = weak_columns(bundles), dict[str, None]()
     first = _distributions(bundles[0])
+    raw = {column.name: column.source_name for column in bundles[0].release.columns}
     for bundle in bundles[1:]:
         other = _distributions(bundle)
-        common = first.keys() & other.keys() & (first.keys() if among is None else {*among})
-        needed = [name for name in first if name in common and (done == "pooled" or name in weak)]
-        for name in sorted(common):  # in another order, signs are others as well
-            if first[name].labels != other[name].labels:
-                here, there = (quote_path(each.path) for each in (bundles[0], bundle))
-                raise SchemaError(
-                    f"the histograms of {quote_name(name)} in {here} and {there} do not have the same levels in the "
-                    f"same order, so they cannot be {done}: ask for releases by policies that declare the same kinds "
-                    "and levels"
-                )
-        apart = {name: _apart(first[name], other[name], len(needed)) for name in needed}
-        if differing := {name: by for name, by in apart.items() if by > 0.0}:
-            names = and_more([quote_name(name) for name in sorted(differing, key=lambda each: -differing[each])], 5)
-            raise SchemaError(
-                f"{quote_path(bundles[0].path)} and {quote_path(bundle.path)} cannot be {done} by normal scores: more "
-                f"than noise and chance explain, they differ in the distribution of {names}, so that equal scores "
-                "are not equal values; learn from each alone"
-                + (", or compare them by dp-learn compare" if done == "pooled" else ", or leave these columns out")
-            )
-    return weak
+        common = [name for name in first if name in other]
+        needed = [name for name in common if done == "pooled" or name in weak]
+        for name in common:
+            has_others = first[name].labels != other[name].labels  # in another order, signs are others as well
+            if has_others or (name in needed and _apart(first[name], other[name], len(needed)) > 0.0):
+                found[raw[name]] = None
+    return [*found]
+
+
+def weak_columns(bundles: Sequence[Bundle]) -> set[str]:
+    """Return the columns that stay as their scores, rather than as normal variables, in any of several releases."""
+    return {name for bundle in bundles for name in kept_steps(bundle, ())}
 
 
 def _distributions(bundle: Bundle) -> Mapping[str, _Distribution]:

@@ -6,7 +6,7 @@ release is fitted again without the penalty; see `inference.releases` for why.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,17 +23,27 @@ from dp_learn.covariance.standard_errors import rows_without_noise
 from dp_learn.glasso.problem import whiten_nodes
 from dp_learn.glasso.solving import fit_on_graph, graphical_lasso
 from dp_learn.inference.edges import require_testable
-from dp_learn.inference.releases import N_DRAWS, Differences, Masks, Places, Release, find_differences
+from dp_learn.inference.releases import (
+    N_DRAWS,
+    Differences,
+    Masks,
+    Places,
+    Release,
+    estimate_releases,
+    find_differences,
+)
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
 _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no solution
-_THINNER = 1.5  # times the penalty, where a release has no fit without one on the graph
+_THINNER = 1.5  # times the penalty, where a release has no fit without one on the graph, or too few pairs are clear
+ENOUGH = 0.5  # of the pairs: with fewer that can be compared, graphs are thinner, or more periods are pooled
 _THIN = (
-    "noise or nearly collinear columns leave no fit of all that is linked, so that the common graph has fewer edges: "
-    "what is compared accounts for fewer other columns than partial correlations do, and is the same where networks are"
+    "noise or nearly collinear columns leave too little of all that is linked, so that the common graph has fewer "
+    "edges: what is compared accounts for fewer other columns than partial correlations do, and is the same where "
+    "networks are"
 )
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _NAMED = 3  # releases, in an error
@@ -240,14 +250,23 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
 
 
 def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDArray[np.bool_], list[Release], bool]:
-    """Return the common graph, shape (G, G), the releases fitted on it, and whether it is thinner than it should be."""
-    edges, fits, errors, is_thinner = fit_common_graph(together.pooled, together.nodes)
-    each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
-    releases = [
-        Release(pooled, precision, _row_errors(sample, pooled, nodes.columns.kept), error**-2.0)
-        for sample, pooled, nodes, precision, error in each
-    ]
-    return edges, releases, is_thinner
+    """Return the common graph, shape (G, G), the releases fitted on it, and whether it is thinner than it should be.
+
+    It is the first of `fit_common_graphs` on which enough pairs can be compared, or the last, which has no edge.
+    """
+    labels = together.nodes[0].labels
+    pairs = np.triu_indices(len(together.nodes[0].names), 1)
+    for edges, fits, errors, is_thinner in fit_common_graphs(together.pooled, together.nodes):
+        each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
+        releases = [
+            Release(pooled, precision, _row_errors(sample, pooled, nodes.columns.kept), error**-2.0)
+            for sample, pooled, nodes, precision, error in each
+        ]
+        found = edges, releases, is_thinner
+        clear = [estimate.is_clear for estimate in estimate_releases(releases, labels, pairs)]
+        if np.mean(np.all(clear, axis=0)) >= ENOUGH:
+            break
+    return found
 
 
 def _row_errors(
@@ -297,13 +316,13 @@ def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[N
     return NodeColumns(kept, tuple(missing), chosen[0].reference, rare), missing
 
 
-def fit_common_graph(
+def fit_common_graphs(
     pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes]
-) -> tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray], bool]:
-    """Choose one graph for all releases and fit each on it without a penalty.
+) -> Iterator[tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray], bool]]:
+    """Choose graphs for all releases, each thinner than the last, and fit every release on them without a penalty.
 
-    It is as dense as it can be: penalties grow until every release has a fit, which noise or nearly collinear columns
-    may leave none of. What a graph leaves out is the same in all releases, and drops out of their differences.
+    The first is as dense as it can be: penalties grow until every release has a fit, which noise or nearly collinear
+    columns may leave none of. What a graph leaves out is the same in all releases, and drops out of their differences.
 
     Parameters
     ----------
@@ -312,12 +331,11 @@ def fit_common_graph(
     nodes : sequence of Nodes
         The nodes that they stand for, G of them, with the matrix that whitens each release.
 
-    Returns
-    -------
+    Yields
+    ------
     ndarray of bool, shape (G, G), list of ndarray, list of ndarray, bool
         The edges; the precision matrices in inverse data units; the errors of the blocks of unrelated nodes; whether
-        there are fewer edges than at the universal penalty.
-
+        there are fewer edges than at the universal penalty. The last has none.
     """
     whitened = [each.rescale(one.covariance) for each, one in zip(nodes, pooled, strict=True)]
     errors = [block_errors(one, each) for each, one in zip(nodes, pooled, strict=True)]
@@ -327,12 +345,12 @@ def fit_common_graph(
     of_mean = np.sqrt(np.asarray(sum((share * error) ** 2 for share, error in zip(shares, errors, strict=True))))
     known = [*zip([*whitened, mean], [*errors, of_mean], strict=True)]
 
-    larger = 1.0
-    while True:  # ends, as blocks alone are positive definite
+    larger, n_edges = 1.0, 1
+    while n_edges:  # ends, as blocks alone are positive definite
         edges = np.logical_or.reduce([_choose_graph(matrix, larger * error, nodes[0]) for matrix, error in known])
-        fits = _fit_all(whitened, nodes, edges)
+        fits, n_edges = _fit_all(whitened, nodes, edges), int(np.count_nonzero(np.triu(edges, 1)))
         if fits is not None:
-            return edges, fits, errors, larger > 1.0
+            yield edges, fits, errors, larger > 1.0
         larger *= _THINNER
 
 

@@ -40,6 +40,7 @@ from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_ed
 from dp_learn.inference.releases import Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, logdet, median_above_diagonal
 from dp_learn.pipeline.compare import (
+    ENOUGH,
     Together,
     check_levels,
     describe_tails,
@@ -57,7 +58,6 @@ from dp_learn.pipeline.settings import Nodes
 MOST_PERIODS = 60
 N_DRAWS, FEW_DRAWS = 1000, 500
 _WIDE = 100  # columns, of which draws take longest
-_ENOUGH = 0.5  # of the pairs: with fewer that can be compared, more periods are pooled
 _TOL = 1e-6
 FIRST_GAMMA, GAMMA = 0.1, 0.15  # of the two stages: what the first misses the second hardly finds
 N_NEAR = 12  # alphas of the second stage
@@ -327,7 +327,7 @@ def _test_changes(
         draws = min(n_draws, FEW_DRAWS) if len(own.pooled[0].columns) > _WIDE else n_draws
         in_time, level = order is Order.TIME, 1.0 - confidence
         found = find_changes(releases, own.nodes[0].labels, in_time=in_time, level=level, n_draws=draws)
-        if np.mean(found.is_comparable) < _ENOUGH or own.nodes[0].names != together.nodes[0].names:
+        if np.mean(found.is_comparable) < ENOUGH or own.nodes[0].names != together.nodes[0].names:
             continue
         found = _pool_sides(samples, found if width == 1 else _of_periods(found, blocks), own.nodes[0].names)
         notes = describe_unsure(found.is_comparable, found.pairs, own.nodes[0].names, "changes.csv has none of them")
@@ -540,13 +540,20 @@ class JointSelection:
 
 
 def select_in_stages(periods: Periods, alphas: Sequence[float] | FloatArray, ratios: Sequence[float]) -> JointSelection:
-    """Choose on one grid, and then once more near the choice with sharper weights; see `select_jointly`."""
-    first = select_jointly(periods, alphas, ratios, gamma=FIRST_GAMMA)[0]
+    """Choose on one grid, and then once more near the choice with sharper weights; see `select_jointly`.
+
+    Sharper weights may have no solution, as they leave strong links little of the penalty. The first choice stays then.
+    """
+    of_first = select_jointly(periods, alphas, ratios, gamma=FIRST_GAMMA)
+    first = of_first[0]
     solution = periods.solve(first.alpha, first.coupling)
     fitted = periods.refit(solution, first.coupling) or solution
     sharper, ratio = periods.sharpen(fitted.precisions, first.alpha), first.coupling / first.alpha
     near = np.geomspace(4.0 * first.alpha, first.alpha / 2.0, N_NEAR)
-    scores = select_jointly(sharper, near, [ratio / 2.0, ratio, 2.0 * ratio])
+    try:
+        scores = select_jointly(sharper, near, [ratio / 2.0, ratio, 2.0 * ratio])
+    except EstimationError:
+        return JointSelection(periods, first.alpha, first.coupling, of_first)
     return JointSelection(sharper, scores[0].alpha, scores[0].coupling, scores)
 
 

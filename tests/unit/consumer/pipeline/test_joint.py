@@ -1,5 +1,7 @@
 """Joint graphs of a few periods, from rows with unequal noise to graphs and changes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from dp_bundle.base.errors import NoSolutionError, ParameterError, SchemaError
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.glasso.joint import Kind
-from dp_learn.pipeline.joint import Joint, Order, learn_joint, learn_periods
+from dp_learn.pipeline.joint import Joint, Order, Periods, learn_joint, learn_periods, select_in_stages
 
 P, N_PERIODS = 7, 6
 NAMES = [f"v{place}" for place in range(P)]
@@ -55,6 +57,14 @@ def test_nodes_are_measured_on_the_joint_graph_by_each_period(found: Joint) -> N
         ranked = list(zip(*list(graph.ranking_columns().values())[:2], strict=True))
         assert len(ranked) == P * (P - 1) // 2
         assert all(partial(period)[NAMES.index(one), NAMES.index(other)] for one, other in ranked[:2])
+
+
+def test_the_first_choice_stays_where_sharper_weights_have_no_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Correlations beyond one, as noise makes them, leave the second stage nothing."""
+    beyond, ones = np.full((2, 3, 3), 1.05) - 0.05 * np.eye(3), np.ones((2, 3, 3))
+    periods = Periods(beyond, np.full(2, 80.0), ones, ones[:1], Kind.FUSED)
+    monkeypatch.setattr(Periods, "sharpen", lambda *_: replace(periods, weights=1e-3 * ones))
+    assert select_in_stages(periods, [1.0, 0.9], [1.0]).periods is periods
 
 
 def test_where_a_period_tells_too_little_several_are_pooled() -> None:
