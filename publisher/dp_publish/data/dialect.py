@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -77,6 +77,7 @@ class Layout:
     """A text file's dialect as found, and its columns' names; `decimal` is None where no policy says.
 
     `written` are the names as the file has them: perhaps with spaces around them, or as `guard_cell` writes them.
+    `n_before` is the number of lines before the first row.
     """
 
     names: tuple[str, ...]
@@ -85,6 +86,7 @@ class Layout:
     encoding: str
     has_header: bool
     decimal: str | None = None
+    n_before: int = 0
 
 
 def make_dialect(given: dict[str, str | None]) -> Dialect:
@@ -141,8 +143,9 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if line.count(delimiter) > _MOST_COLUMNS:
         raise SchemaError(f"the first line of {path} names more than {_MOST_COLUMNS:,} columns: it is not a text table")
     with open_lines(path, encoding, "replace") as lines:
-        records = filter(None, csv.reader(lines, delimiter=delimiter))
-        record = next(records, [])
+        reader = csv.reader(lines, delimiter=delimiter)
+        records = filter(None, reader)
+        record, n_before = next(records, []), reader.line_num
         if (
             dialect.header is None
             and record
@@ -154,7 +157,8 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
                 f"{_PASS_FIRST} if it holds the columns' names",
                 "table.header",
             )
-    return layout_of(path, record, dialect, delimiter, encoding)
+    layout = layout_of(path, record, dialect, delimiter, encoding)
+    return replace(layout, n_before=n_before if layout.has_header else 0)
 
 
 def layout_of(path: Place, record: Sequence[str], dialect: Dialect, delimiter: str = "", encoding: str = "") -> Layout:
@@ -193,16 +197,11 @@ def _bounded_lines(path: Place, lines: IO[str]) -> Iterator[str]:
             raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is not a text table")
         n_blank = n_blank + len(line) if line.isspace() else 0
         if n_blank > _MOST_BLANK:
-            raise endless_blank(path)
+            raise SchemaError(
+                f"{path} has more than {_MOST_BLANK:,} characters of blank lines in a row: it is not a text table, "
+                "unless those are removed"
+            )
         yield line
-
-
-def endless_blank(path: Place) -> SchemaError:
-    """Return the error for a text file with more blank lines in a row than any table has."""
-    return SchemaError(
-        f"{path} has more than {_MOST_BLANK:,} characters of blank lines in a row: it is not a text table, unless "
-        "those are removed"
-    )
 
 
 def unpacked_name(path: Place) -> str:
