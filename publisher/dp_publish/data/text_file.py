@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,10 +23,9 @@ import pyarrow.csv as pacsv
 from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import DELIMITER, ENCODING
-from dp_bundle.files.opening import open_remote
-from dp_bundle.files.places import Place, RemotePath
+from dp_bundle.files.places import Place
 from dp_publish.data.cells import is_lost
-from dp_publish.data.dialect import PACKED, Layout, open_bytes, open_lines
+from dp_publish.data.dialect import Layout, open_bytes, open_lines
 from dp_publish.data.row_ranges import BLOCK, MOST_LOOKED, RawBatches, spread
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
@@ -142,9 +140,7 @@ class TextFile:
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True, ignore_empty_lines=False)
         try:
-            source = pa.PythonFile(open_remote(path), "r") if isinstance(path, RemotePath) else str(path)
-            stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
-            reader = pacsv.open_csv(stream, options, parse, convert)
+            reader = pacsv.open_csv(open_bytes(path), options, parse, convert)
         except pa.ArrowInvalid:
             if next(_records(path, layout), None) is not None:
                 raise
@@ -168,7 +164,7 @@ class TextFile:
             breaks = end.replace(b"\0", b"").replace(b"\r\n", b"\n")[-2:]  # as UTF-16 has zeros
             has_blank_end = len(self.layout.names) > 1 and not breaks.strip(b"\r\n")
             return self._find_open_line() if n_quotes % 2 else None, self._n_behind() if has_blank_end else 0
-        except (OSError, EOFError, zlib.error):
+        except OSError:
             return None, 0
 
     def _n_behind(self) -> int:
@@ -237,12 +233,11 @@ def _records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows, each with the line that it begins on; stop where the csv module does."""
     with open_lines(path, layout.encoding, "replace") as lines:
         reader = csv.reader(lines, delimiter=layout.delimiter)
-        line, in_header = 1, layout.has_header
+        line = 1
         try:
             for record in reader:
-                if not in_header:
+                if line > layout.n_before:
                     yield line, record
-                in_header = in_header and not record
                 line = reader.line_num + 1
-        except (csv.Error, OSError, EOFError):
+        except (csv.Error, OSError):
             return
