@@ -116,14 +116,17 @@ def arrow_ranges(path: Path) -> RowRanges:
 
 def memory_ranges(table: pa.Table) -> RowRanges:
     """Return the rows of a table in memory."""
-    whole, rest = divmod(table.num_rows, _MEMORY_ROWS)
-    sizes = [*[_MEMORY_ROWS] * whole, *([rest] if rest else [])]
 
     def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
         chosen = table.select(names).slice(wanted.start * _MEMORY_ROWS, len(wanted) * _MEMORY_ROWS)
         yield from chosen.to_batches(max_chunksize=rows)
 
-    return RowRanges(sizes, read, decoded=True)
+    return RowRanges(sizes_of_pieces(table.num_rows, _MEMORY_ROWS), read, decoded=True)
+
+
+def sizes_of_pieces(n_rows: int, most: int) -> list[int]:
+    """Return the numbers of rows of pieces with so many at most."""
+    return [min(most, n_rows - start) for start in range(0, n_rows, most)]
 
 
 def spread(n_rows: int) -> int:
