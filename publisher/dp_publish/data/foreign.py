@@ -86,9 +86,18 @@ class Described:
     is_complete: bool = False
 
 
-def reader_missing(path: Path, library: str) -> SchemaError:
-    """Return the error for a file whose reader is not installed."""
-    return SchemaError(f'{path} cannot be read without one library more: pip install "{library}"')
+def load_reader(path: Path, module: str, library: str) -> Any:
+    """Return the module that reads a file.
+
+    Raises
+    ------
+    SchemaError
+        It is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise SchemaError(f'{path} cannot be read without one library more: pip install "{library}"') from error
 
 
 class ForeignFile:
@@ -147,10 +156,7 @@ class ForeignFile:
             return pa.table({name: self._column(name, found[name]) for name in names})
 
     def _parse(self, **options: Any) -> tuple[Any, Any]:
-        try:
-            pyreadstat = import_module("pyreadstat")
-        except ImportError as error:
-            raise reader_missing(self._path, "pyreadstat>=1.3.7") from error
+        pyreadstat = load_reader(self._path, "pyreadstat", "pyreadstat>=1.3.7")
         found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(
             str(self._path.absolute()),  # it takes ~ for a home
             **{**self._given, **options},
