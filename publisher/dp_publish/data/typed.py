@@ -26,7 +26,6 @@ from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, Kinds, format_of
 from dp_publish.data.row_ranges import table_changed
 
 _CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
-_PLACES = pa.dictionary(pa.int32(), pa.string())  # of words in a dictionary, as Parquet has them
 _FIRST_ROWS = 1000  # by which a format is advised
 
 
@@ -129,13 +128,11 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
     SchemaError
         The values are of another type.
     """
-    encode_typed = KINDS[source.kind].encode
-    has_places = values.type == _PLACES and len(values.dictionary) < len(values)
-    values = values if has_places else decoded(values)
+    encode_typed, values = KINDS[source.kind].encode, decoded(values)
     try:
         if format_of(source) and pa.types.is_integer(values.type):
             values = pc.cast(values, pa.string())
-        if not (source.levels or has_places or is_text(values.type)):
+        if not (source.levels or is_text(values.type)):
             return _published(values if encode_typed is None else encode_typed(values), source), None
         coded = values.dictionary_encode()  # every value once
         read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
