@@ -61,6 +61,7 @@ _BODY = rf"[+-]?(?:\d[\d.,{BLANKS}]*|[.,]\d+)"
 _BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _PATTERNS = {
+    Look.TRUTH: f"(?i)^(?:{'|'.join(TRUTH)})$",
     Look.CODE: r"^0\d+$",
     Look.WHOLE: r"^[+-]?\d+$",
     Look.WHOLE_POINT: r"^[+-]?\d+\.00?$",
@@ -101,19 +102,12 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     numbers, cells = counts.to_numpy(), trim(values)
     found = np.zeros(len(LOOKS), dtype=np.int64)
     for place, look in enumerate(LOOKS[:-1]):
-        hit = _is_so(look, cells, missing).to_numpy(zero_copy_only=False)
+        fits = is_gap(cells, missing) if look is Look.GAP else pc.match_substring_regex(cells, _PATTERNS[look])
+        hit = fits.to_numpy(zero_copy_only=False)
         found[place] = numbers[hit].sum()
         numbers, cells = numbers[~hit], cells.filter(pa.array(~hit))
     found[-1] = numbers.sum()
     return found
-
-
-def _is_so(look: Look, cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
-    if look is Look.GAP:
-        return is_gap(cells, missing)
-    if look is Look.TRUTH:
-        return pc.is_in(pc.utf8_lower(cells), value_set=pa.array([*TRUTH]))
-    return pc.match_substring_regex(cells, _PATTERNS[look])
 
 
 def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
