@@ -167,7 +167,9 @@ def read_integers(words: pa.Array, written: Written) -> Read:
     return Read(pc.cast(inside, pa.int64()), pc.and_(fits, pc.fill_null(whole, True)))
 
 
-def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) -> pa.Array:
+def read_words(
+    values: pa.Array, levels: Sequence[str], missing: Sequence[str], usual: Sequence[str] = GAPS
+) -> pa.Array:
     """Return words without blanks around them, and null where one stands for no value; a level is always a value.
 
     Parameters
@@ -176,13 +178,13 @@ def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) 
         As they are written.
     levels : sequence of str
         Those of their column; one that is declared with blanks around it has them.
-    missing : sequence of str
-        Words for gaps besides the usual ones.
+    missing, usual : sequence of str
+        Words for gaps besides the usual ones, and these, in lower case.
     """
     values = pc.cast(values, pa.string())
     listed = pc.is_in(values, value_set=pa.array(levels, pa.string()))
     words = pc.if_else(listed, values, trim(values))
-    gaps = pc.and_not(is_gap(words, missing), pc.is_in(words, value_set=pa.array(levels, pa.string())))
+    gaps = pc.and_not(is_gap(words, missing, usual=usual), pc.is_in(words, value_set=pa.array(levels, pa.string())))
     return pc.if_else(gaps, None, words)
 
 
@@ -199,12 +201,12 @@ def trim(words: pa.Array) -> pa.Array:
     return pc.utf8_trim(words, characters=_AROUND)
 
 
-def is_gap(words: pa.Array, missing: Sequence[str], decimal: str = "") -> pa.Array:
+def is_gap(words: pa.Array, missing: Sequence[str], decimal: str = "", usual: Sequence[str] = GAPS) -> pa.Array:
     """Return which trimmed words stand for no value: the usual ones, and those of a policy, numbers however written.
 
     Numbers are read by the decimal mark, as in the column that the words are of; by a point, where none is known.
     """
-    gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
+    gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(usual))
     if missing:
         gaps = pc.or_(gaps, pc.is_in(words, value_set=pa.array([word.strip() for word in missing])))
         codes = pa.array([*missing_numbers(tuple(missing), decimal)], pa.float64())

@@ -134,9 +134,7 @@ def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
 
     One of the usual words for gaps may be an answer, such as "None": if it is frequent, it is a level.
     """
-    cells = trim(pc.cast(words, pa.string()))
-    gaps = pa.array(["", *ERRORS, *map(str.upper, ERRORS), *map(str.strip, missing)])
-    return pc.if_else(pc.is_in(cells, value_set=gaps), None, cells)
+    return read_words(words, (), missing, ("", *ERRORS))
 
 
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
