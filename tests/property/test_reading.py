@@ -16,6 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -203,7 +204,13 @@ def _typed_keys(place: Path) -> Any:
     return files if any("nan" in each for each in keys.values()) else replace(files, keys=keys)
 
 
+def _without_blank_lines(**options: Any) -> Any:
+    """Take no line without anything for a row."""
+    return REAL["lines"](**options | {"ignore_empty_lines": True})
+
+
 REAL = {
+    "lines": pacsv.ParseOptions,
     "numbers": cells.read_numbers,
     "moments": dates.read_moments,
     "words": frames._words,  # the judge of a fault in it needs the real one
@@ -213,7 +220,7 @@ FAULTS: dict[str, tuple[str, Any]] = {
     "all or none": ("data.cells.read_numbers", all_or_none),
     "first mark": ("data.cells.read_numbers", first_mark),
     "one unit": ("data.typed.read_moments", _one_unit),
-    "blank lines are none": ("data.text_file._filled", lambda lines, _: lines),
+    "blank lines are none": ("data.text_file.pacsv.ParseOptions", _without_blank_lines),
     "blank rows are none": ("data.spreadsheet._to_the_last", lambda rows: (each for each in rows if any(each[1]))),
     "objects are inferred": ("data.frames._words", _inferred),
     "keys are inferred": ("data.table.open_parquet", _typed_keys),

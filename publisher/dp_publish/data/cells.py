@@ -6,6 +6,7 @@ of them looks at another cell: where Arrow reads a whole column at once, it read
 take for finite ones goes through the rule.
 """
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ _RECORD = {  # what cells are that are no names of columns
 _UNSEEN = "\0\u200b\u200c\u200d\u2060\ufeff"  # have no width, and are no blanks by Unicode
 _AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + _UNSEEN
 LOST = "\ufffd"  # stands for what is not in the file's encoding
-EXACT = 2.0**53
+FARTHEST = 2.0**63  # of whole numbers
 
 
 @dataclass(frozen=True)
@@ -156,26 +157,19 @@ def _with_mark(cells: pa.Array, decimal: str) -> pa.Array:
 
 
 def read_integers(words: pa.Array, written: Written) -> Read:
-    """Return the whole numbers that cells are, exactly; a fraction does not fit, and 3.0 is whole."""
-    read = read_numbers(words, written)
-    small = pc.less(pc.abs(read.values), EXACT)
-    whole = pc.and_(small, pc.equal(pc.floor(read.values), read.values))
-    fits = pc.and_(read.fits, pc.fill_null(whole, True))
-    numbers = pc.cast(pc.if_else(whole, read.values, None), pa.int64())
-    if pc.all(pc.fill_null(small, True), min_count=0).as_py():
-        return Read(numbers, fits)
+    """Return the whole numbers that cells are, where bounds may be exactly; a fraction does not fit, and 3.0 is whole.
 
-    large = pc.if_else(pc.invert(small), trim(words), None).dictionary_encode()
-    exact = pa.array([_integer(word) for word in large.dictionary.to_pylist()], pa.int64()).take(large.indices)
-    return Read(pc.coalesce(numbers, exact), pc.or_(fits, pc.is_valid(exact)))
+    Beyond 2^53, where no bounds are, they are the nearest that float64 has.
+    """
+    numbers, fits = read_numbers(words, written)
+    whole = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less_equal(pc.abs(numbers), FARTHEST))
+    inside = pc.min_element_wise(pc.if_else(whole, numbers, None), math.nextafter(FARTHEST, 0.0), skip_nulls=False)
+    return Read(pc.cast(inside, pa.int64()), pc.and_(fits, pc.fill_null(whole, True)))
 
 
-def _integer(word: str) -> int | None:
-    number = int(word) if re.fullmatch(r"[+-]?\d{1,19}", word, re.ASCII) else 2**63
-    return number if -(2**63) <= number < 2**63 else None
-
-
-def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) -> pa.Array:
+def read_words(
+    values: pa.Array, levels: Sequence[str], missing: Sequence[str], usual: Sequence[str] = GAPS
+) -> pa.Array:
     """Return words without blanks around them, and null where one stands for no value; a level is always a value.
 
     Parameters
@@ -184,13 +178,13 @@ def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) 
         As they are written.
     levels : sequence of str
         Those of their column; one that is declared with blanks around it has them.
-    missing : sequence of str
-        Words for gaps besides the usual ones.
+    missing, usual : sequence of str
+        Words for gaps besides the usual ones, and these, in lower case.
     """
     values = pc.cast(values, pa.string())
     listed = pc.is_in(values, value_set=pa.array(levels, pa.string()))
     words = pc.if_else(listed, values, trim(values))
-    gaps = pc.and_not(is_gap(words, missing), pc.is_in(words, value_set=pa.array(levels, pa.string())))
+    gaps = pc.and_not(is_gap(words, missing, usual=usual), pc.is_in(words, value_set=pa.array(levels, pa.string())))
     return pc.if_else(gaps, None, words)
 
 
@@ -207,12 +201,12 @@ def trim(words: pa.Array) -> pa.Array:
     return pc.utf8_trim(words, characters=_AROUND)
 
 
-def is_gap(words: pa.Array, missing: Sequence[str], decimal: str = "") -> pa.Array:
+def is_gap(words: pa.Array, missing: Sequence[str], decimal: str = "", usual: Sequence[str] = GAPS) -> pa.Array:
     """Return which trimmed words stand for no value: the usual ones, and those of a policy, numbers however written.
 
     Numbers are read by the decimal mark, as in the column that the words are of; by a point, where none is known.
     """
-    gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
+    gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(usual))
     if missing:
         gaps = pc.or_(gaps, pc.is_in(words, value_set=pa.array([word.strip() for word in missing])))
         codes = pa.array([*missing_numbers(tuple(missing), decimal)], pa.float64())

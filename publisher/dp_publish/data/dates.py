@@ -51,7 +51,6 @@ _ISO = (
     r"^(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)"
     rf"(?:[T ](?P<H>\d\d)(?::?(?P<M>\d\d)(?::?(?P<S>\d\d)(?:\.(?P<f>\d+))?)?)? ?(?P<z>{_ZONE}|z|UTC|GMT)?)?$"
 )
-_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
 _US = pa.timestamp("us")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -70,16 +69,17 @@ def require_format(form: str) -> None:
     """Refuse a format that is no date and no time of the day."""
     letters = [found[1] for found in _TOKEN.finditer(form) if found[2] is None and found[1] != "%"]
     given = {*letters}
-    if unknown := [letter for letter in letters if letter not in _LETTERS]:
-        raise PolicyError(f"format may hold %{', %'.join(_LETTERS)} and %%, not %{unknown[0]}", "format")
-    if len(given) < len(letters) or any(len(given & {*same}) > 1 for same in _SAME):
-        raise PolicyError("format says something twice: leave one of the two out", "format")
+    if unknown := given - {*_LETTERS}:
+        raise PolicyError(f"format may hold %{', %'.join(_LETTERS)} and %%, not %{min(unknown)}", "format")
+
     year, month, hour = given & {*"Yy"}, given & {*"mbB"}, given & {*"HI"}
-    whole = bool(year and month) if year or month or "d" in given else bool(hour)
-    if not whole or ("I" in given) != ("p" in given) or (given & {*"MSfz"} and not hour):
+    has_all = bool(year and month) if year or month or "d" in given else bool(hour)
+    is_whole = has_all and ("I" in given) == ("p" in given) and bool(hour or not given & {*"MSfz"})
+    said_twice = len(given) < len(letters) or any(len(given & {*same}) > 1 for same in _SAME)
+    if said_twice or not is_whole:
         raise PolicyError(
-            "format must hold a year and a month, a time of the day, or both: %d.%m.%Y, %m/%d/%Y %I:%M %p or %H:%M, "
-            "for instance, where %I and %p go together",
+            "format must hold a year and a month, a time of the day, or both, and nothing twice: %d.%m.%Y, "
+            "%m/%d/%Y %I:%M %p or %H:%M, for instance, where %I and %p go together",
             "format",
         )
 
@@ -178,14 +178,12 @@ def days(values: pa.Array) -> pa.Array:
 
 def _where_the_zone_is(values: pa.Array) -> pa.Array:
     """Return the local times of moments, without their zone; older versions of Arrow know none that is an offset."""
-    offset = _OFFSET.fullmatch(values.type.tz)
-    if offset is None:
+    try:
+        ahead = datetime.datetime.strptime(values.type.tz, "%z").utcoffset()
+    except ValueError:  # a name
         return pc.local_timestamp(values)
-    sign, hours, minutes = offset.groups()
-    ahead = datetime.timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
     unit = values.type.unit
-    moments = pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit))
-    return pc.add(moments, pa.scalar(ahead, pa.duration(unit)))
+    return pc.add(pc.cast(values, pa.timestamp(unit)), pa.scalar(ahead, pa.duration(unit)))
 
 
 def seconds(values: pa.Array) -> pa.Array:

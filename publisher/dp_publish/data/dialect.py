@@ -4,29 +4,27 @@ What the policy leaves open is found from the first line, which holds the column
 mark alone is looked up in the rows (see `text_file`).
 """
 
-import bz2
 import codecs
 import csv
-import gzip
 import io
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from dp_bundle.base.errors import HeaderError, ParameterError, SchemaError
 from dp_bundle.base.quoting import unguard_cell
-from dp_bundle.base.wording import DELIMITER, ENCODING, IN_TABLE, Phrase
+from dp_bundle.base.wording import DELIMITER, ENCODING
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place
 from dp_publish.data.cells import describe_as_record
 
-_PASS_FIRST = Phrase("pass --header first", 'choose header = "first"')
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
 _MOST_BLANK = 2**20  # characters of blank lines in a row: a small packed file could hold any number
 _MOST_COLUMNS = 2**20  # marks in a first line, before names are made of it
@@ -40,7 +38,6 @@ _NO_TEXT = {  # how files begin that are called text tables and are none
     b"<": "is a web page, or XML, and no table: download the table itself",
 }
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 _SPOKEN = {"\t": "tab", ";": "';'", "|": "'|'", ",": "','"}
 
 
@@ -77,6 +74,7 @@ class Layout:
     """A text file's dialect as found, and its columns' names; `decimal` is None where no policy says.
 
     `written` are the names as the file has them: perhaps with spaces around them, or as `guard_cell` writes them.
+    `n_before` is the number of lines before the first row.
     """
 
     names: tuple[str, ...]
@@ -85,6 +83,7 @@ class Layout:
     encoding: str
     has_header: bool
     decimal: str | None = None
+    n_before: int = 0
 
 
 def make_dialect(given: dict[str, str | None]) -> Dialect:
@@ -129,32 +128,15 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
         encoding = "utf-8-sig"  # reads both
 
     with open_lines(path, encoding, "replace") as lines:  # of the rows, which are read ahead, nothing is asked here
-        line = next((line for line in lines if line.strip()), "")
-    if said := _SEPARATOR.fullmatch(line.strip()):
-        raise SchemaError(
-            f"the first line of {path} is {said[0]}, as spreadsheets write it: remove it, and set "
-            f"delimiter = {json.dumps(said[1])}{IN_TABLE}",
-            "table.delimiter",
-        )
-
-    delimiter = dialect.delimiter or _delimiter_of(path, line)
-    if line.count(delimiter) > _MOST_COLUMNS:
-        raise SchemaError(f"the first line of {path} names more than {_MOST_COLUMNS:,} columns: it is not a text table")
-    with open_lines(path, encoding, "replace") as lines:
-        records = filter(None, csv.reader(lines, delimiter=delimiter))
-        record = next(records, [])
-        if (
-            dialect.header is None
-            and record
-            and record[0].startswith("#")
-            and _is_comment(record, next(records, record))
-        ):
+        n_blank, line = next(((number, line) for number, line in enumerate(lines) if line.strip()), (0, ""))
+        delimiter = dialect.delimiter or _delimiter_of(path, line)
+        if line.count(delimiter) > _MOST_COLUMNS:
             raise SchemaError(
-                f"the first line of {path} begins with # and resembles a comment: remove such lines, or "
-                f"{_PASS_FIRST} if it holds the columns' names",
-                "table.header",
+                f"the first line of {path} names more than {_MOST_COLUMNS:,} columns: it is not a text table"
             )
-    return layout_of(path, record, dialect, delimiter, encoding)
+        reader = csv.reader(chain([line], lines), delimiter=delimiter)
+        layout = layout_of(path, next(reader, []), dialect, delimiter, encoding)
+    return replace(layout, n_before=n_blank + reader.line_num) if layout.has_header else layout
 
 
 def layout_of(path: Place, record: Sequence[str], dialect: Dialect, delimiter: str = "", encoding: str = "") -> Layout:
@@ -193,16 +175,11 @@ def _bounded_lines(path: Place, lines: IO[str]) -> Iterator[str]:
             raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is not a text table")
         n_blank = n_blank + len(line) if line.isspace() else 0
         if n_blank > _MOST_BLANK:
-            raise endless_blank(path)
+            raise SchemaError(
+                f"{path} has more than {_MOST_BLANK:,} characters of blank lines in a row: it is not a text table, "
+                "unless those are removed"
+            )
         yield line
-
-
-def endless_blank(path: Place) -> SchemaError:
-    """Return the error for a text file with more blank lines in a row than any table has."""
-    return SchemaError(
-        f"{path} has more than {_MOST_BLANK:,} characters of blank lines in a row: it is not a text table, unless "
-        "those are removed"
-    )
 
 
 def unpacked_name(path: Place) -> str:
@@ -215,15 +192,10 @@ def is_text_file(path: Place) -> bool:
     return unpacked_name(path).lower().endswith(_SUFFIXES) and not (isinstance(path, Path) and path.is_dir())
 
 
-def open_bytes(path: Place) -> IO[bytes]:
+def open_bytes(path: Place) -> pa.NativeFile:
     """Open a file, unpacked."""
-    packed = PACKED.get(path.suffix.lower())
-    source = path if isinstance(path, Path) else open_remote(path)
-    if packed == "gzip":
-        return cast(IO[bytes], gzip.open(source, "rb"))
-    if packed:
-        return bz2.open(source, "rb")
-    return source.open("rb") if isinstance(source, Path) else source
+    source = str(path) if isinstance(path, Path) else pa.PythonFile(open_remote(path), "r")
+    return pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
 
 
 def _encoding_of(start: bytes) -> str:
@@ -265,11 +237,6 @@ def _names_in(record: Sequence[str]) -> tuple[str, ...]:
     names = tuple(map(unguard_cell, record))
     bare = tuple(name.strip() for name in names)
     return bare if len({*bare}) == len({*names}) else names
-
-
-def _is_comment(first: list[str], second: list[str]) -> bool:
-    """Return True if the second line is rather that of names, as it has other cells, or no number."""
-    return len(second) != len(first) or (second is not first and not any(map(describe_as_record, second)))
 
 
 def _require_names(path: Place, record: Sequence[str], missing: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import BY_POLICY, ENCODING, IN_POLICY, IN_TABLE, LEAVE_OUT, MISSING_VALUES, Phrase
 from dp_bundle.manifest.columns import Source
-from dp_publish.data.cells import EXACT, LOST, SIGNS, Written, read_numbers, read_words
+from dp_publish.data.cells import FARTHEST, LOST, SIGNS, Written, read_numbers, read_words
 from dp_publish.data.dates import advise_format, describe_dates, fit
 from dp_publish.data.kinds import KINDS, format_of
 
@@ -85,7 +85,7 @@ def _about_number(cell: str, written: Written) -> str:
     """Return what is wrong with a number of another kind, or written in another way, or a letter; else nothing."""
     if (number := _number_of(cell, written)) is not None:
         continuous = f'give it kind = "continuous"{IN_POLICY}'
-        if abs(number) < EXACT:
+        if abs(number) < FARTHEST:
             return f"is a fraction in an integer column: {continuous}, or round it first"
         return f"is beyond the largest integer: {continuous}"
     by_point, by_comma = (_number_of(cell, replace(written, decimal=mark)) is not None for mark in ".,")

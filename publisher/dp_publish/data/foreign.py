@@ -12,7 +12,6 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +24,7 @@ import pyarrow.compute as pc
 from dp_bundle.base.errors import DpGraphError, SchemaError
 from dp_bundle.base.wording import ENCODING
 from dp_publish.data.frames import as_word
-from dp_publish.data.row_ranges import ReadBatches, RowRanges, memory_ranges
+from dp_publish.data.row_ranges import ReadBatches, RowRanges, memory_ranges, sizes_of_pieces
 from dp_publish.data.typed import with_words
 
 FOREIGN = {
@@ -50,10 +49,11 @@ _FORMATS = {  # what numbers are that are shown so; of periods, their first day
     r"(?:IS|[EB])8601DA)|(?P<time>TIME|TIMEAMPM|HHMM|TOD|(?:IS|[EB])8601TM)",
 }
 _SIZE = r"(?:\d+(?:\.\d*)?)?\.?"  # of a format, after its name
+_MOMENT = pa.timestamp("us")
 _STORED = {
     "date": pa.date32(),
     "seconds_of_date": pa.date32(),
-    "moment": pa.timestamp("us"),
+    "moment": _MOMENT,
     "time": pa.time64("us"),
     "duration": pa.duration("us"),
 }
@@ -86,9 +86,18 @@ class Described:
     is_complete: bool = False
 
 
-def reader_missing(path: Path, library: str) -> SchemaError:
-    """Return the error for a file whose reader is not installed."""
-    return SchemaError(f'{path} cannot be read without one library more: pip install "{library}"')
+def load_reader(path: Path, module: str, library: str) -> Any:
+    """Return the module that reads a file.
+
+    Raises
+    ------
+    SchemaError
+        It is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise SchemaError(f'{path} cannot be read without one library more: pip install "{library}"') from error
 
 
 class ForeignFile:
@@ -106,6 +115,8 @@ class ForeignFile:
         A column that has several labels is text, unless the file says that it is a scale.
     described : dict of str to Described
         What the code book says.
+    held : int
+        The bytes that reading keeps in memory, for good.
 
     Raises
     ------
@@ -120,27 +131,19 @@ class ForeignFile:
         has_gaps = self._reader not in ("read_por", "read_xport")
         with self._reading():
             self._book = book = self._parse(metadataonly=True, **({"user_missing": True} if has_gaps else {}))[1]
-            self._gaps: dict[str, list[dict[str, Any]]] = book.missing_ranges
-            self._labels = {name: self._labels_of(name, labels) for name, labels in book.variable_value_labels.items()}
-            self.described = {name: self._describe(name) for name in book.column_names}
-            self.schema = pa.schema([(name, self._type_of(name)) for name in book.column_names])
+            labels = {
+                name: self._labels_of(name, book.variable_value_labels.get(name, {})) for name in book.column_names
+            }
+            self._labels: dict[str, dict[Any, str]] = labels
+            self.described = {name: self._describe(name) for name in labels}
+            self.schema = pa.schema([(name, self._type_of(name)) for name in labels])
+        self.held = 0 if book.number_rows is not None else 5 * path.stat().st_size
 
     def ranges(self) -> RowRanges:
         """Return the rows by pieces; all of them are in memory from here on where there are none."""
-        n_rows = self._book.number_rows
-        if n_rows is None:
-            return memory_ranges(self._whole)
-        whole, rest = divmod(n_rows, _PIECE)
-        return RowRanges([*[_PIECE] * whole, *([rest] if rest else [])], self._read_pieces)
-
-    @property
-    def held(self) -> int:
-        """The bytes that reading keeps in memory, for good."""
-        return 0 if self._book.number_rows is not None else 5 * self._path.stat().st_size
-
-    @cached_property
-    def _whole(self) -> pa.Table:
-        return self._read(self.schema.names)
+        if self._book.number_rows is None:
+            return memory_ranges(self._read(self.schema.names))
+        return RowRanges(sizes_of_pieces(self._book.number_rows, _PIECE), self._read_pieces)
 
     def _read_pieces(self, pieces: range, names: list[str], rows: int) -> ReadBatches:
         for piece in pieces:
@@ -153,10 +156,7 @@ class ForeignFile:
             return pa.table({name: self._column(name, found[name]) for name in names})
 
     def _parse(self, **options: Any) -> tuple[Any, Any]:
-        try:
-            pyreadstat = import_module("pyreadstat")
-        except ImportError as error:
-            raise reader_missing(self._path, "pyreadstat>=1.3.7") from error
+        pyreadstat = load_reader(self._path, "pyreadstat", "pyreadstat>=1.3.7")
         found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(
             str(self._path.absolute()),  # it takes ~ for a home
             **{**self._given, **options},
@@ -178,62 +178,62 @@ class ForeignFile:
 
     def _labels_of(self, name: str, labels: Mapping[Any, str]) -> dict[Any, str]:
         """Return the labels of values that are no gaps, each one line, by their codes; no two are the same."""
-        of_text = self._book.readstat_variable_types[name] == "string"
         named = {
-            code: _line(label)[:_MOST_LABEL].rstrip()
-            for code, label in labels.items()
-            if isinstance(code, str) == of_text and not self._is_gap(name, code)
+            code: _line(labels[code])[:_MOST_LABEL].rstrip()
+            for code in sorted(code for code in labels if isinstance(code, str) == self._is_text(name))
+            if not self._is_gap(name, code)
         }
-        named = {code: named[code] for code in sorted(named) if named[code]}
         said = [*named.values()]
         return {
-            code: label if said.count(label) == 1 else f"{label} ({as_word(code)})" for code, label in named.items()
+            code: label if said.count(label) == 1 else f"{label} ({as_word(code)})"
+            for code, label in named.items()
+            if label
         }
 
+    def _is_text(self, name: str) -> bool:
+        return bool(self._book.readstat_variable_types[name] == "string")
+
     def _is_gap(self, name: str, value: float | str) -> bool:
-        return any(each["lo"] <= value <= each["hi"] for each in self._gaps.get(name, []))
+        return any(each["lo"] <= value <= each["hi"] for each in self._book.missing_ranges.get(name, []))
 
     def _describe(self, name: str) -> Described:
-        levels = tuple(self._labels.get(name, {}).values())
-        label = _line(self._book.column_names_to_labels[name] or "")
-        of_text = self._book.readstat_variable_types[name] == "string"  # whose codes have the order of letters
-        ordinal = self._book.variable_measure.get(name) == "ordinal" and not of_text
-        codes = [] if of_text else sorted(self._labels.get(name, {}))
-        is_complete = all(after - before == 1 for before, after in pairwise(codes))
-        return Described(label, levels if len(levels) > 1 else (), ordinal, name in self._gaps, is_complete)
+        book, codes = self._book, [*self._labels[name]]
+        levels = tuple(self._labels[name].values())
+        has_numbers = not self._is_text(name)  # codes of text have the order of letters
+        return Described(
+            _line(book.column_names_to_labels[name] or ""),
+            levels if len(levels) > 1 else (),
+            has_order=has_numbers and book.variable_measure.get(name) == "ordinal",
+            has_gaps=name in book.missing_ranges,
+            is_complete=has_numbers and all(after - before == 1 for before, after in pairwise(codes)),
+        )
 
     def _type_of(self, name: str) -> pa.DataType:
-        declared = self._book.readstat_variable_types[name]
-        if declared == "string":
+        is_labelled = bool(self.described[name].levels) and self._book.variable_measure.get(name) != "scale"
+        if self._is_text(name) or is_labelled:
             return pa.string()
-        if self.described[name].levels:
-            is_scale = self._book.variable_measure.get(name) == "scale"
-            return pa.float64() if is_scale else pa.string()
-        return _STORED.get(self._shown_as(name), pa.int64() if declared.startswith("int") else pa.float64())
+        is_whole = self._book.readstat_variable_types[name].startswith("int") and not self.described[name].levels
+        return _STORED.get(self._shown_as(name), pa.int64() if is_whole else pa.float64())
 
     def _shown_as(self, name: str) -> str:
-        """Return what the numbers of a column are by their format, or nothing."""
-        shown = self._book.original_variable_types.get(name) or ""
+        """Return what the numbers of a column without levels are by their format, or nothing."""
+        shown = "" if self.described[name].levels else self._book.original_variable_types.get(name) or ""
         found = re.fullmatch(f"(?:{_FORMATS[self._family]}){_SIZE}", shown)
         return (found and found.lastgroup) or ""
 
     def _column(self, name: str, cells: Sequence[Any]) -> pa.Array:
-        labels = self._labels.get(name, {})
-        if self._book.readstat_variable_types[name] == "string":
-            return pa.array([self._text(name, cell, labels) for cell in cells], pa.string())
+        labels = self._labels[name]
+        if self._is_text(name):
+            words = [None if not cell or cell.isspace() or self._is_gap(name, cell) else cell for cell in cells]
+            return pa.array([labels.get(word, word) for word in words], pa.string())
         numbers = pa.array(cells, pa.float64())
-        shown = "" if self.described[name].levels else self._shown_as(name)
-        if shown:
+        if shown := self._shown_as(name):
             return self._moments(name, numbers, shown)
-        if labels:
-            codes, places = np.unique(numbers.to_numpy(zero_copy_only=False), return_inverse=True)
-            words = [None if np.isnan(code) else labels.get(code, as_word(code)) for code in codes.tolist()]
-            return with_words(numbers, pa.array(words, pa.string()).take(pa.array(places)))
-        return pc.cast(numbers, pa.int64()) if self.schema.field(name).type == pa.int64() else numbers
-
-    def _text(self, name: str, cell: str | None, labels: Mapping[str, str]) -> str | None:
-        """Return a cell of text by its label, if it has one; nothing for blanks and gaps."""
-        return None if not cell or cell.isspace() or self._is_gap(name, cell) else labels.get(cell, cell)
+        if not labels:
+            return pc.cast(numbers, self.schema.field(name).type)
+        coded = numbers.dictionary_encode()
+        said = [labels.get(code, as_word(code)) for code in coded.dictionary.to_pylist()]
+        return with_words(numbers, pa.array(said, pa.string()).take(coded.indices))
 
     def _moments(self, name: str, numbers: pa.Array, shown: str) -> pa.Array:
         """Return what numbers mean that count from the family's first day: days, or ticks of which a second has some.
@@ -245,14 +245,11 @@ class ForeignFile:
         SchemaError
             A time of the day is beyond 24 hours.
         """
-        gaps = pc.is_null(numbers).to_numpy(zero_copy_only=False)
-        values = pc.fill_null(numbers, 0.0).to_numpy(zero_copy_only=False)
-        exact = values * _DAY if shown == "date" else values / _TICKS[self._family]
-        seconds = np.floor(exact)
-        parts = np.rint((exact - seconds) * 1e6)
+        values = numbers.to_numpy(zero_copy_only=False)  # with NaN in gaps
+        seconds = values * _DAY if shown == "date" else values / _TICKS[self._family]
         if shown == "time":
             seconds = seconds % _DAY if self._family == "stata" else seconds  # which has moments on a day of their own
-            if not ((seconds >= 0) & (seconds < _DAY)).all():
+            if (seconds < 0).any() or (seconds >= _DAY).any():
                 raise SchemaError(
                     f"column {name!r} has a time of the day beyond 24 hours: if it holds how long something takes, "
                     "have it shown as a number, or in SPSS as DTIME"
@@ -260,11 +257,9 @@ class ForeignFile:
         elif shown != "duration":
             seconds = seconds + _EPOCHS[self._family] * _DAY
 
-        if _STORED[shown] == pa.date32():
-            stored = np.clip(np.floor(seconds / _DAY), -(2**31), 2**31 - 1).astype(np.int32)
-        else:
-            stored = np.clip(seconds, -9e12, 9e12).astype(np.int64) * 10**6 + parts.astype(np.int64)
-        return pa.array(stored, mask=gaps).cast(_STORED[shown])
+        counted = pc.cast(pa.array(np.rint(np.clip(seconds, -9e12, 9e12) * 1e6), from_pandas=True), pa.int64())
+        stored = _STORED[shown]
+        return pc.cast(pc.cast(counted, _MOMENT) if stored == pa.date32() else counted, stored, safe=False)
 
 
 def _line(label: str) -> str:

@@ -48,6 +48,8 @@ class Frame:
         Columns without a type are text.
     untyped : frozenset of str
         Those columns.
+    num_rows : int
+        The number of rows.
 
     Raises
     ------
@@ -56,21 +58,11 @@ class Frame:
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        names = [str(name) for name in frame.columns]
-        self._places = {name: place for place, name in enumerate(names)}
-        self.untyped = frozenset(name for name, dtype in zip(names, frame.dtypes, strict=True) if _is_open(dtype))
-        self._frame, self._columns = frame, {}
-        for name, place in self._places.items():
-            if name not in self.untyped:
-                self._columns[name] = _typed(name, frame.iloc[:, place])
-        self.schema = pa.schema(
-            [(name, self._columns[name].type if name in self._columns else "str") for name in names]
-        )
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
-        return len(self._frame)
+        self._cells = {str(name): cells for name, cells in frame.items()}
+        self.untyped = frozenset(name for name, cells in self._cells.items() if _is_open(cells.dtype))
+        typed = {name: _typed(name, cells) for name, cells in self._cells.items() if name not in self.untyped}
+        self._columns, self.num_rows = typed, len(frame)
+        self.schema = pa.schema([(name, typed[name].type if name in typed else pa.string()) for name in self._cells])
 
     def select(self, names: Sequence[str]) -> pa.Table:
         """Return some columns; objects as words.
@@ -82,7 +74,7 @@ class Frame:
         """
         for name in names:
             if name not in self._columns:
-                self._columns[name] = _words(name, self._frame.iloc[:, self._places[name]])
+                self._columns[name] = _words(name, self._cells[name])
         return pa.table({name: self._columns[name] for name in names})
 
 

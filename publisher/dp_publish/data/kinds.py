@@ -89,8 +89,8 @@ class Kind:
         The entry of a policy that lists the values.
     has_order : bool
         Whether the list begins with the lowest: then there is a middle, and no level for values beside the list.
-    n_levels : int or None
-        How many there are to be, if a list is given at all; None of any number, which has to be given.
+    is_truth : bool
+        Whether there are two values, no and yes, if a list is given at all.
     stored_as : DataType or None
         The type that numbers are decoded to.
     steps : int
@@ -109,7 +109,7 @@ class Kind:
     is_whole: bool = False
     levels: Literal["categories", "levels"] | None = None
     has_order: bool = False
-    n_levels: int | None = None
+    is_truth: bool = False
     stored_as: pa.DataType | None = None
     steps: int = 1
     encode: Callable[[pa.Array], pa.Array] | None = None
@@ -119,11 +119,6 @@ class Kind:
     bounds: tuple[type, ...] = ()
 
     @property
-    def is_truth(self) -> bool:
-        """True if there are two values, no and yes."""
-        return self.n_levels is not None
-
-    @property
     def is_nominal(self) -> bool:
         """True if a value is one of several that are no numbers, so that another one may be published in its place."""
         return self.levels is not None and (self.is_truth or not self.has_order)
@@ -131,7 +126,7 @@ class Kind:
     @property
     def needs_levels(self) -> bool:
         """True if a policy has to list the values."""
-        return self.levels is not None and self.n_levels is None
+        return self.levels is not None and not self.is_truth
 
     @property
     def source(self) -> str:
@@ -168,7 +163,7 @@ KINDS = {
         Kind("continuous"),
         Kind("number", said_as="continuous"),
         Kind("integer", is_whole=True),
-        Kind("boolean", read_from=_WORDS, is_whole=True, levels="levels", has_order=True, n_levels=2),
+        Kind("boolean", read_from=_WORDS, is_whole=True, levels="levels", has_order=True, is_truth=True),
         Kind("category", read_from=_WORDS, levels="categories"),
         Kind("ordered", read_from=_WORDS, levels="levels", has_order=True),
         Kind(

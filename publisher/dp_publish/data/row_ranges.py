@@ -24,6 +24,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -116,14 +117,17 @@ def arrow_ranges(path: Path) -> RowRanges:
 
 def memory_ranges(table: pa.Table) -> RowRanges:
     """Return the rows of a table in memory."""
-    whole, rest = divmod(table.num_rows, _MEMORY_ROWS)
-    sizes = [*[_MEMORY_ROWS] * whole, *([rest] if rest else [])]
 
     def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
         chosen = table.select(names).slice(wanted.start * _MEMORY_ROWS, len(wanted) * _MEMORY_ROWS)
         yield from chosen.to_batches(max_chunksize=rows)
 
-    return RowRanges(sizes, read, decoded=True)
+    return RowRanges(sizes_of_pieces(table.num_rows, _MEMORY_ROWS), read, decoded=True)
+
+
+def sizes_of_pieces(n_rows: int, most: int) -> list[int]:
+    """Return the numbers of rows of pieces with so many at most."""
+    return [min(most, n_rows - start) for start in range(0, n_rows, most)]
 
 
 def spread(n_rows: int) -> int:
@@ -161,72 +165,36 @@ def _describe(path: Place) -> list[Any]:
 
 
 _PAGE_BUFFER = 2**18
-_SMALL_DICTIONARY = 2**12  # bytes
-_MOST_KEPT = 8  # files that stay open
+_MOST_OPEN = 8  # files that stay so
 _KEY = re.compile(r"([^=./][^=/]*)=(.*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-class OpenFiles:
-    """The Parquet files of a table: the first few of them are opened once, and others whenever they are read."""
+Opened: TypeAlias = Callable[[Path], tuple[pq.ParquetFile, int]]  # the first few are kept
 
-    def __init__(self) -> None:
-        self._kept: dict[Path, tuple[pq.ParquetFile, int]] = {}
 
-    @contextlib.contextmanager
-    def file(self, path: Place) -> Iterator[pq.ParquetFile]:
-        """Give a file for reading, which threads may share.
+def _open(path: Path) -> tuple[pq.ParquetFile, int]:
+    """Open a file here, and return when it was changed."""
+    return pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False), path.stat().st_mtime_ns
 
-        Raises
-        ------
-        SchemaError
-            It is another one than was opened.
-        """
-        if not isinstance(path, Path):
-            with RemoteFile(path) as raw, pq.ParquetFile(pa.PythonFile(raw, mode="r"), pre_buffer=True) as file:
-                yield file
-            return
-        now = path.stat().st_mtime_ns
-        if path not in self._kept:
-            file = _open(path)
-            if len(self._kept) == _MOST_KEPT:
-                with file:
-                    yield file
-                return
-            if few_words := _with_few_words(file):
-                file.close()
-                file = _open(path, few_words)
-            self._kept[path] = file, now
-        file, opened = self._kept[path]
-        if opened != now:
+
+@contextlib.contextmanager
+def _reading(path: Place, opened: Opened) -> Iterator[pq.ParquetFile]:
+    """Give a file for reading, which threads may share.
+
+    Raises
+    ------
+    SchemaError
+        It is another one than was opened.
+    """
+    if isinstance(path, Path):
+        file, changed = opened(path)
+        if changed != path.stat().st_mtime_ns:
             raise table_changed()
         yield file
-
-
-def _open(path: Path, few_words: Sequence[str] = ()) -> pq.ParquetFile:
-    """Open a file, of which some columns are read as places in a dictionary."""
-    return pq.ParquetFile(path, read_dictionary=few_words, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-
-
-def _with_few_words(file: pq.ParquetFile) -> list[str]:
-    """Return the columns of words that have a small dictionary in the first row group.
-
-    Arrow is asked for that only after it read a row of them: it crashes where they are encrypted.
-    """
-    words = [field.name for field in file.schema_arrow if field.type == pa.string()]
-    if not words or not file.num_row_groups:
-        return []
-    try:
-        next(file.iter_batches(1, row_groups=[0], columns=words), None)
-    except (OSError, pa.ArrowException):
-        return []
-    group = file.metadata.row_group(0)
-    chunks = [group.column(place) for place in range(len(file.schema)) if file.schema.column(place).path in words]
-    return [
-        chunk.path_in_schema
-        for chunk in chunks
-        if chunk.has_dictionary_page and chunk.data_page_offset - chunk.dictionary_page_offset <= _SMALL_DICTIONARY
-    ]
+    else:
+        with RemoteFile(path) as raw, pq.ParquetFile(pa.PythonFile(raw, mode="r"), pre_buffer=True) as file:
+            yield file
 
 
 def is_folder(path: Place) -> bool:
@@ -260,15 +228,15 @@ class ParquetFiles:
         is none.
     sizes : sequence of sequence of int
         The numbers of rows of every file's row groups.
-    files : OpenFiles
-        Those that are open.
+    opened : callable
+        Opens those that are here.
     """
 
     paths: Sequence[Place]
     schema: pa.Schema
     keys: dict[str, tuple[str | None, ...]]
     sizes: Sequence[Sequence[int]]
-    files: OpenFiles
+    opened: Opened
 
     @property
     def ranges(self) -> RowRanges:
@@ -301,7 +269,7 @@ class ParquetFiles:
         """
         path, schema = self.paths[place], pa.schema([self.schema.field(name) for name in names])
         own = [name for name in names if name not in self.keys]
-        with self.files.file(path) as file:
+        with _reading(path, self.opened) as file:
             if max(groups) >= file.num_row_groups:
                 raise table_changed()
             reads = [groups] if isinstance(path, Path) else [[group] for group in groups]  # one in memory at a time
@@ -359,18 +327,18 @@ def open_parquet(place: Place) -> ParquetFiles:
         raise SchemaError(
             f"{place} holds no .parquet files, nor folders named KEY=VALUE that do: name a file, or a folder of Parquet"
         )
-    files, sizes, whole = OpenFiles(), list[list[int]](), pa.schema([])
+    opened, sizes, whole = lru_cache(_MOST_OPEN)(_open), list[list[int]](), pa.schema([])
     for path in paths:
-        with files.file(path) as file:
+        with _reading(path, opened) as file:
             schema, groups = file.schema_arrow, file.metadata
         sizes.append([groups.row_group(place).num_rows for place in range(groups.num_row_groups)])
         if len(set(schema.names)) < len(schema.names):  # which is refused as of any table
-            return ParquetFiles(paths, schema, {}, sizes, files)
+            return ParquetFiles(paths, schema, {}, sizes, opened)
         whole = schema if path == paths[0] or schema.equals(whole) else _of_both(whole, schema, paths[0], path)
 
     keys = {name: values for name, values in _keys(paths, place).items() if name not in whole.names}
     of_folders = [pa.field(name, pa.string()) for name in keys]
-    return ParquetFiles(paths, pa.schema([*whole, *of_folders]), keys, sizes, files)
+    return ParquetFiles(paths, pa.schema([*whole, *of_folders]), keys, sizes, opened)
 
 
 def _of_both(whole: pa.Schema, schema: pa.Schema, first: Place, path: Place) -> pa.Schema:

@@ -14,12 +14,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
-import struct
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
-from importlib import import_module
-from itertools import chain, islice
+from itertools import chain, dropwhile, islice
 from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree
@@ -30,18 +28,16 @@ from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import counted
 from dp_publish.data.dialect import Dialect, layout_of
-from dp_publish.data.foreign import reader_missing
+from dp_publish.data.foreign import load_reader
 from dp_publish.data.frames import as_word
 
-SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
 _PARTS = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels")
 _PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
 _PER_CELL = 32  # bytes of the grid
 _LARGE = 2**24  # cells of a grid that has to be filled
 _PLACE = re.compile("([A-Za-z]+)([0-9]+)")  # of a cell
-_START = 2**12  # bytes of a part of .xlsb, in which the extent of its cells is
-_EXTENT = b"\x94\x01\x10"  # of the cells in a part of .xlsb, before four numbers
 
 
 class Sheet:
@@ -73,16 +69,12 @@ class Sheet:
     """
 
     def __init__(self, path: Path, dialect: Dialect) -> None:
-        try:
-            calamine = import_module("python_calamine")
-        except ImportError as error:
-            raise reader_missing(path, "python-calamine>=0.4") from error
-        self._path = path
+        calamine, self._path = load_reader(path, "python_calamine", "python-calamine>=0.4"), path
         needed, suffix = _PER_BYTE * _unpacked_size(path), path.suffix.lower()
         require_memory(needed, None, f"reading {path}")
         try:
-            if suffix in _WHOLE:
-                _require_grid(path, needed, _WHOLE[suffix](path))
+            if suffix == ".ods":
+                _require_grid(path, needed, _grid_of_ods(path))
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
                 self.remark, name = _first_sheet(path, book, calamine)
                 behind = _Behind(path, name) if suffix in (".xlsx", ".xlsm") else None
@@ -215,21 +207,6 @@ def _grid_of_ods(path: Path) -> int:
     return most
 
 
-def _grid_of_xlsb(path: Path) -> int:
-    """Return the number of cells in the grid of the largest sheet, as the file states it."""
-    most = 0
-    with zipfile.ZipFile(path) as packed:
-        for part in packed.namelist():
-            start = packed.open(part).read(_START) if part.endswith(".bin") and "/worksheets/" in part else b""
-            if (at := start.find(_EXTENT)) >= 0:
-                top, bottom, left, right = struct.unpack_from("<4I", start, at + len(_EXTENT))
-                most = max(most, (bottom - top + 1) * (right - left + 1))
-    return most
-
-
-_WHOLE = {".ods": _grid_of_ods, ".xlsb": _grid_of_xlsb}
-
-
 def _column(letters: str) -> int:
     """Return the number, from 0, of a column like AB."""
     return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters.upper(), 0) - 1
@@ -237,25 +214,27 @@ def _column(letters: str) -> int:
 
 def _to_the_last(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows from the first to the last that has a cell."""
-    last = None
-    for number, row in rows:
-        if any(cell != "" for cell in row):
-            yield from ((between, [""] * len(row)) for between in range((last or number - 1) + 1, number))
-            yield number, row
-            last = number
+    held: list[tuple[int, list[Any]]] = []
+    for each in dropwhile(lambda each: _is_blank(each[1]), rows):
+        held.append(each)
+        if not _is_blank(each[1]):
+            yield from held
+            held = []
+
+
+def _is_blank(row: Iterable[Any]) -> bool:
+    return all(cell == "" for cell in row)
 
 
 def _in_memory(names: Sequence[str], rows: Iterator[tuple[int, list[Any]]]) -> tuple[pa.Table, list[int]]:
     """Return the cells as words, and the number of each row in the sheet."""
-    schema = pa.schema([(f"{place}", pa.string()) for place in range(len(names))])
-    lines: list[int] = []
-    batches = []
+    schema = pa.schema([(name, pa.string()) for name in names])
+    lines, batches = list[int](), list[pa.RecordBatch]()
     while some := [*islice(rows, _ROWS)]:
         lines += [number for number, _ in some]
-        columns = zip(*(row for _, row in some), strict=True)
-        arrays = [pa.array([_word(cell) for cell in column], pa.string()) for column in columns]
-        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return pa.Table.from_batches(batches, schema).rename_columns([*names]), lines
+        columns = zip(*(map(_word, row) for _, row in some), strict=True)
+        batches.append(pa.RecordBatch.from_arrays([pa.array(each, pa.string()) for each in columns], schema=schema))
+    return pa.Table.from_batches(batches, schema), lines
 
 
 def _word(cell: Any) -> str:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import stat
-import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -284,7 +283,7 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
         if isinstance(path, Path):
             _require_readable(path)
         return replace(_with(_open_path(path, dialect), dialect), describe=partial(describe_files, path))
-    except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
+    except (pa.ArrowException, OSError, UnicodeError, csv.Error) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise SchemaError(f"{path} cannot be read as a table: {first_line}") from error
 

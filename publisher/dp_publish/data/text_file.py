@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
-import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice, repeat
-from typing import NamedTuple
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +23,9 @@ import pyarrow.csv as pacsv
 from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import DELIMITER, ENCODING
-from dp_bundle.files.opening import open_remote
-from dp_bundle.files.places import Place, RemotePath
+from dp_bundle.files.places import Place
 from dp_publish.data.cells import is_lost
-from dp_publish.data.dialect import PACKED, Layout, endless_blank, open_bytes, open_lines
+from dp_publish.data.dialect import Layout, open_bytes, open_lines
 from dp_publish.data.row_ranges import BLOCK, MOST_LOOKED, RawBatches, spread
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
@@ -37,8 +33,8 @@ _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _CHUNK = 2**20
 _HEAD_ROWS, _HEAD_CELLS = 20, 2**20
 _SAMPLE_CELLS = 2**24
-_BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
+_LONGEST_END = 16  # bytes of two line breaks
 
 
 @dataclass
@@ -122,69 +118,62 @@ class TextFile:
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         """Turn errors of taking the file apart, which may quote a row, into what is wrong with it."""
-        if self._scan.open_line is not None:
-            place = f"line {self._scan.open_line} of {self.path}"
-            raise SchemaError(f"{place} has a quotation mark that is never closed: correct it")
+        open_line, _ = self._end
+        if open_line is not None:
+            raise SchemaError(f"line {open_line} of {self.path} has a quotation mark that is never closed: correct it")
         try:
             yield
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise self._damaged() from None
 
     def _batches(self, names: list[str]) -> RawBatches:
-        layout, scan, types = self.layout, self._scan, dict.fromkeys(names, _RAW)
+        layout, types, path = self.layout, dict.fromkeys(names, _RAW), self.path
         convert = pacsv.ConvertOptions(
             include_columns=names, column_types=types, null_values=[""], strings_can_be_null=True
         )
         options = pacsv.ReadOptions(
             block_size=_BLOCK,
             use_threads=False,
-            encoding="utf8" if scan.has_blank_lines or layout.encoding == "utf-8-sig" else layout.encoding,
-            column_names=None if layout.has_header else list(layout.written),
+            encoding="utf8" if layout.encoding == "utf-8-sig" else layout.encoding,
+            column_names=list(layout.written),
+            skip_rows=layout.n_before,
         )
-        parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
+        parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True, ignore_empty_lines=False)
         try:
-            path = self.path
-            if scan.has_blank_lines:
-                stream = pa.PythonFile(_Filled(path, layout), "r")
-            else:
-                source = pa.PythonFile(open_remote(path), "r") if isinstance(path, RemotePath) else str(path)
-                stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
-            reader = pacsv.open_csv(stream, options, parse, convert)
+            reader = pacsv.open_csv(open_bytes(path), options, parse, convert)
         except pa.ArrowInvalid:
-            if next(_records(self.path, self.layout), None) is not None:
+            if next(_records(path, layout), None) is not None:
                 raise
             return  # a first line without a line break is no table to pyarrow
         with reader:
-            yield from reader
+            yield from _without_last(reader, self._end[1])
 
     @cached_property
-    def _scan(self) -> _Scan:
-        """What the bytes tell; of a damaged file nothing, as pyarrow complains of it.
+    def _end(self) -> tuple[int | None, int]:
+        """The line of a quotation mark that is never closed, if there is one, and how many blank lines are at the end.
 
-        A quotation mark that is never closed would swallow all rows after it. An even number of them is taken to be in
-        order.
-
-        Raises
-        ------
-        SchemaError
-            There are blank lines without end, which pyarrow would pass over in silence.
+        Such a mark would swallow all rows after it. An even number of them is taken to be in order. Of a damaged file
+        nothing is told, as pyarrow complains of it.
         """
-        n_quotes, has_blank_lines, end = 0, False, b"\n"
+        n_quotes, end = 0, b""
         try:
             with open_bytes(self.path) as file:
                 while chunk := file.read(_CHUNK):
                     n_quotes += chunk.count(b'"')
-                    if b"\n" in chunk or b"\r" in chunk:
-                        if len(chunk) == _CHUNK and not chunk.strip(_BLANK):
-                            raise endless_blank(self.path)
-                        bare = end + chunk
-                        bare = bare.translate(None, b"\0") if b"\0" in chunk else bare  # as UTF-16 has zeros
-                        bare = bare.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in bare else bare
-                        has_blank_lines = has_blank_lines or b"\n\n" in bare
-                    end = chunk[-7:]
-            return _Scan(self._find_open_line() if n_quotes % 2 else None, has_blank_lines)
-        except (OSError, EOFError, zlib.error):
-            return _Scan(None, has_blank_lines=False)
+                    end = (end + chunk)[-_LONGEST_END:]
+            breaks = end.replace(b"\0", b"").replace(b"\r\n", b"\n")[-2:]  # as UTF-16 has zeros
+            has_blank_end = len(self.layout.names) > 1 and not breaks.strip(b"\r\n")
+            return self._find_open_line() if n_quotes % 2 else None, self._n_behind() if has_blank_end else 0
+        except OSError:
+            return None, 0
+
+    def _n_behind(self) -> int:
+        """Return how many lines without anything are behind the last row, of a table of several columns."""
+        n_blank = 0
+        with open_lines(self.path, self.layout.encoding, "replace") as lines:
+            for line in lines:
+                n_blank = 0 if line.strip("\r\n") else n_blank + 1
+        return n_blank
 
     def _find_open_line(self) -> int | None:
         """Return the line of a quotation mark that is never closed, if there is one."""
@@ -202,7 +191,7 @@ class TextFile:
         """Return what is wrong with a file: a line with other cells than there are columns, or all of it."""
         n_columns = len(self.layout.names)
         for line, row in _records(self.path, self.layout):
-            if len(row) != n_columns:
+            if row and len(row) != n_columns:
                 return SchemaError(
                     f"line {line} of {self.path} has more or fewer cells than columns ({len(row)}, not {n_columns}), "
                     f"which the first line names: correct either, or set {DELIMITER}",
@@ -228,74 +217,27 @@ def _words(cells: pa.Array) -> pa.Array:
         return pa.array([cell.decode("utf-8", "replace") for cell in cells.to_pylist()], pa.string())
 
 
+def _without_last(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
+    """Yield batches without so many rows at their end."""
+    held = list[pa.RecordBatch]()
+    for batch in batches:
+        held.append(batch)
+        while held and sum(each.num_rows for each in held[1:]) >= n_rows:
+            yield held.pop(0)
+    if held:
+        rest = pa.Table.from_batches(held)
+        yield from rest.slice(0, rest.num_rows - n_rows).to_batches()
+
+
 def _records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows, each with the line that it begins on; stop where the csv module does."""
     with open_lines(path, layout.encoding, "replace") as lines:
-        reader = csv.reader(_filled(lines, layout), delimiter=layout.delimiter)
-        line, in_header = 1, layout.has_header
+        reader = csv.reader(lines, delimiter=layout.delimiter)
+        line = 1
         try:
             for record in reader:
-                if record and not in_header:
+                if line > layout.n_before:
                     yield line, record
-                in_header = in_header and not record
                 line = reader.line_num + 1
-        except (csv.Error, OSError, EOFError):
+        except (csv.Error, OSError):
             return
-
-
-def _filled(lines: Iterable[str], layout: Layout) -> Iterator[str]:
-    """Yield lines, with empty cells in those between rows that have none."""
-    blank = f"{layout.delimiter * (len(layout.written) - 1)}\n" if len(layout.written) > 1 else '""\n'
-    n_held, is_open, in_rows = 0, False, not layout.has_header
-    for line in lines:
-        if is_open or line.strip("\r\n"):
-            yield from repeat(blank, n_held)
-            yield line
-            n_held, is_open, in_rows = 0, is_open ^ (line.count('"') % 2 == 1), True
-        elif not in_rows:
-            yield line
-        elif len(layout.written) == 1:
-            yield blank
-        else:
-            n_held += 1  # rows if another follows
-
-
-class _Filled(io.RawIOBase):
-    """The bytes of a text file in UTF-8, with empty cells in lines that have none."""
-
-    def __init__(self, path: Place, layout: Layout) -> None:
-        self._open = contextlib.ExitStack()
-        lines = self._open.enter_context(open_lines(path, layout.encoding, "surrogateescape"))
-        self._lines, self._rest = _filled(lines, layout), b""
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill a buffer, and return with how many bytes."""
-        while not self._rest and (some := [*islice(self._lines, 10_000)]):
-            self._rest = "".join(some).encode("utf-8", "surrogateescape")
-        n_bytes = min(len(buffer), len(self._rest))
-        buffer[:n_bytes], self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
-        return n_bytes
-
-    def close(self) -> None:
-        """Close the file."""
-        self._open.close()
-        super().close()
-
-
-class _Scan(NamedTuple):
-    """What the bytes of a file tell before it is taken apart.
-
-    Attributes
-    ----------
-    open_line : int or None
-        That of a quotation mark that is never closed.
-    has_blank_lines : bool
-        Whether there may be lines without anything.
-    """
-
-    open_line: int | None
-    has_blank_lines: bool

@@ -26,7 +26,6 @@ from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, Kinds, format_of
 from dp_publish.data.row_ranges import table_changed
 
 _CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
-_PLACES = pa.dictionary(pa.int32(), pa.string())  # of words in a dictionary, as Parquet has them
 _FIRST_ROWS = 1000  # by which a format is advised
 
 
@@ -74,20 +73,13 @@ class Cells:
                 if name in columns:
                     continue
                 source = source_of.get(name)
-                stored = name if source is None else source.name
-                written = self.own.get(stored, self.written)
-                coded = None if source is None or source.kind == "number" else source
-                if coded is None:
-                    cells = decoded(_side(batch.column(stored), kind))
-                    values, fits = _typed(cells, stored, kind, written)
-                    arrays = [values] if source is None else _published(values, source)
-                else:
-                    cells = _side(batch.column(stored), AS_IT_IS)
-                    arrays, fits = encode(cells, coded, written.missing)
-                columns |= zip([name] if source is None else source.columns, arrays, strict=True)
+                stored, published = (name, [name]) if source is None else (source.name, source.columns)
+                cells, written = batch.column(stored), self.own.get(stored, self.written)
+                arrays, fits = _read(cells, name, kind, source, written)
+                columns |= zip(published, arrays, strict=True)
                 place = -1 if fits is None or written.is_found else pc.index(fits, False).as_py()
                 if place >= 0:
-                    faults.append((place, stored, _fault_at(place, cells, coded, written)))
+                    faults.append((place, stored, _fault_at(place, cells, source, written)))
             if faults:
                 raise UnfitError(faults)
             wanted = {name: columns[name].type if kind == AS_IT_IS else TYPES[kind] for name, kind in kinds.items()}
@@ -95,20 +87,27 @@ class Cells:
         return pa.RecordBatch.from_arrays(arrays, names=list(kinds))
 
 
-def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[pa.Array, pa.Array | None]:
-    """Return cells as their kind wants them, and which fit, if they are words."""
-    if kind == AS_IT_IS or not is_text(cells.type):
-        return cells if kind == AS_IT_IS else _convert(cells, name, TYPES[kind]), None
-    cells = pc.cast(cells, pa.string())
-    if kind == "text":
-        return cells, pc.fill_null(pc.invert(is_lost(cells)), True)
-    return (read_integers if kind == "integer" else read_numbers)(cells, written)
+def _read(
+    cells: pa.Array, name: str, kind: str, source: Source | None, written: Written
+) -> tuple[list[pa.Array], pa.Array | None]:
+    """Return published columns as their kind wants them, and which cells fit, if they are words."""
+    if source is not None and source.kind != "number":
+        return encode(_side(cells, AS_IT_IS), source, written.missing)
+    values, fits = decoded(_side(cells, kind)), None
+    if not is_text(values.type):
+        values = values if kind == AS_IT_IS else _convert(values, name, TYPES[kind])
+    elif kind == "text":
+        values = pc.cast(values, pa.string())
+        fits = pc.fill_null(pc.invert(is_lost(values)), True)
+    elif kind != AS_IT_IS:
+        values, fits = (read_integers if kind == "integer" else read_numbers)(pc.cast(values, pa.string()), written)
+    return [values] if source is None else _published(values, source), fits
 
 
-def _fault_at(place: int, cells: pa.Array, coded: Source | None, written: Written) -> str:
+def _fault_at(place: int, cells: pa.Array, source: Source | None, written: Written) -> str:
     """Return what is wrong with a cell that does not fit, and what to do."""
-    cells = decoded(cells)
-    words = pc.cast(cells, pa.string()) if is_text(cells.type) else pa.nulls(len(cells), pa.string())
+    words = pc.cast(decoded(_side(cells, AS_IT_IS)), pa.string())
+    coded = None if source is None or source.kind == "number" else source
     return fault_of(words[place].as_py() or "", words[:_FIRST_ROWS].drop_null(), coded, written)
 
 
@@ -129,13 +128,11 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
     SchemaError
         The values are of another type.
     """
-    encode_typed = KINDS[source.kind].encode
-    has_places = values.type == _PLACES and len(values.dictionary) < len(values)
-    values = values if has_places else decoded(values)
+    encode_typed, values = KINDS[source.kind].encode, decoded(values)
     try:
         if format_of(source) and pa.types.is_integer(values.type):
             values = pc.cast(values, pa.string())
-        if not (source.levels or has_places or is_text(values.type)):
+        if not (source.levels or is_text(values.type)):
             return _published(values if encode_typed is None else encode_typed(values), source), None
         coded = values.dictionary_encode()  # every value once
         read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
@@ -155,7 +152,7 @@ def _moments(words: pa.Array, source: Source, missing: Sequence[str]) -> Read:
 
 def _codes(values: pa.Array, source: Source, missing: Sequence[str]) -> Read:
     """Return the places of levels, from 0; a whole number is the level listed as such, however it is written."""
-    words = read_words(values, source.levels, missing) if is_text(values.type) else _as_words(values)
+    words = read_words(_as_words(values), source.levels, missing)
     levels = pa.array(source.levels, pa.string())
     spelled = pc.index_in(without_point(words), without_point(levels), skip_nulls=True)
     codes, gaps = pc.coalesce(pc.index_in(words, levels, skip_nulls=True), spelled), pc.is_null(words)
@@ -165,14 +162,14 @@ def _codes(values: pa.Array, source: Source, missing: Sequence[str]) -> Read:
 
 
 def _as_words(values: pa.Array) -> pa.Array:
-    """Return values as text, whole numbers without a point, whatever type they are stored in."""
-    if not (pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
-        return pc.cast(values, pa.string())
-    numbers = pc.cast(values, pa.float64())
-    whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**53))
-    digits = pc.cast(pc.cast(pc.if_else(whole, numbers, 0.0), pa.int64()), pa.string())
-    words = pc.if_else(whole, digits, pc.cast(values if pa.types.is_floating(values.type) else numbers, pa.string()))
-    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.string()), words)
+    """Return values as text, whole numbers without a point or an exponent, whatever type they are stored in."""
+    if pa.types.is_decimal(values.type):
+        values = pc.cast(values, pa.float64())
+    words = pc.cast(values, pa.string())
+    if not pa.types.is_floating(values.type):
+        return words
+    whole = pc.and_(pc.equal(values, pc.floor(values)), pc.less(pc.abs(values), 2.0**53))
+    return pc.coalesce(pc.cast(pc.cast(pc.if_else(whole, values, None), pa.int64()), pa.string()), words)
 
 
 def _published(numbers: pa.Array, source: Source) -> list[pa.Array]:
@@ -233,17 +230,14 @@ def _convert(values: pa.Array, name: str, wanted: pa.DataType) -> pa.Array:
     is_whole = wanted == pa.int64()
     if wanted != pa.float64() and pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-        if is_whole and not pc.all(pc.equal(values, pc.floor(values)), min_count=0).as_py():
-            raise SchemaError(
-                f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first'
-            )
     if pa.types.is_uint64(values.type) and is_whole:
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:
         return pc.cast(values, wanted, safe=is_whole)
     except pa.ArrowException:  # which quotes the value
         raise SchemaError(
-            f"column {name!r} has a value that is not of its kind: correct the data, {_CHANGE_KIND}, or {LEAVE_IT_OUT}"
+            f"column {name!r} has a value that is not of its kind, such as a fraction in an integer column: correct "
+            f"the data, {_CHANGE_KIND}, or {LEAVE_IT_OUT}"
         ) from None
 
 

@@ -56,6 +56,7 @@ LEAST_LEVEL = 0.02  # of the rows that have a value
 HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
 _LONGEST = 200  # characters of a level
 _OTHER = "other"
+_SAID = ("numbers", "yes and no", "dates or times", "words")
 TOO_RARE = (
     "words: the levels with at least 2 % of the rows, and more than the noise can hide, hold less than half of them"
 )
@@ -149,11 +150,11 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     columns = steps.columns(told.counts)
     decimals = _decimals(table, columns)
     words = [name for name, column in columns.items() if column.look is Look.WORD]
-    kept, levels = dict(zip(words, told.levels, strict=True)), steps.levels(len(words)) if words else None
+    kept, levels = dict(zip(words, told.levels, strict=True)), steps.levels(len(words))
     decided = {
-        name: _section(table, name, column, decimals[name])
-        if levels is None or name not in kept
-        else _category(column, kept[name], levels.sigma)
+        name: _category(column, kept[name], levels.sigma)
+        if name in kept
+        else _section(table, name, column, decimals[name])
         for name, column in columns.items()
     }
     left_out = found.left_out | {name: why for name, why in decided.items() if isinstance(why, str)}
@@ -172,8 +173,8 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
         n_gaps=len(found.typed),
         counts_sigma=steps.counts.sigma,
         n_listed=len(words),
-        levels_sigma=None if levels is None else levels.sigma,
-        threshold=None if levels is None else float(levels.threshold),
+        levels_sigma=levels.sigma if words else None,
+        threshold=float(levels.threshold) if words else None,
     )
     rest = policy.with_privacy(mu=steps.shares(len(words)).rest * policy.privacy.max_rows, rho=None)
     dropped = {name: ColumnPolicy(drop=True) for name in left_out}
@@ -267,16 +268,11 @@ class Steps:
     found: Sought
     n_rows: int
 
-    @property
-    def row_mu(self) -> float:
-        """The strength for one row."""
-        privacy = self.policy.privacy
-        assert privacy.strength is not None  # noqa: S101  nothing is found without a guarantee
-        return privacy.strength.mu / privacy.max_rows
-
     def shares(self, n_listed: int) -> DiscoveryShares:
         """Return the shares of both steps, if the values of so many columns are counted, and the rest."""
-        return share_mu(self.row_mu, self.n_rows, self.found.square, n_listed)
+        privacy = self.policy.privacy
+        assert privacy.strength is not None  # noqa: S101  nothing is found without a guarantee
+        return share_mu(privacy.strength.mu / privacy.max_rows, self.n_rows, self.found.square, n_listed)
 
     @property
     def counts(self) -> NoisyCounts:
@@ -413,12 +409,18 @@ def _completed(section: ColumnPolicy, policy: Policy, declared: ColumnPolicy) ->
 
 def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out: Mapping[str, str]) -> list[str]:
     """Return what was found, in sentences."""
-    found: dict[str, list[str]] = {"numbers": [], "yes and no": truths, "dates or times": [], "words": []}
-    for name, section in sections.items():
-        if name not in truths:
-            others = "words" if section.kind == "category" else "numbers"
-            found["dates or times" if section.holds.stored_as is not None else others].append(name)
-    parts = [f"{len(names)} of {what} ({listed(names)})" for what, names in found.items() if names]
+    what = {
+        name: "yes and no"
+        if name in truths
+        else "dates or times"
+        if section.holds.stored_as is not None
+        else "words"
+        if section.kind == "category"
+        else "numbers"
+        for name, section in sections.items()
+    }
+    found = {kind: [name for name in what if what[name] == kind] for kind in _SAID}
+    parts = [f"{len(names)} of {kind} ({listed(names)})" for kind, names in found.items() if names]
     gaps = [name for name, section in sections.items() if section.missing in ("indicator", "category")]
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""
     said = [f"columns found privately: {', '.join(parts) or 'none'}{beside}"]

@@ -79,6 +79,7 @@ _TIMED = {
     Look.SLASHED: Look.SLASHED_TIME,
 }
 _PATTERNS = {
+    Look.TRUTH: f"(?i)^(?:{'|'.join(TRUTH)})$",
     Look.CODE: r"^0\d+$",
     Look.WHOLE: r"^[+-]?\d+$",
     Look.WHOLE_POINT: r"^[+-]?\d+\.00?$",
@@ -119,19 +120,12 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     numbers, cells = counts.to_numpy(), trim(values)
     found = np.zeros(len(LOOKS), dtype=np.int64)
     for place, look in enumerate(LOOKS[:-1]):
-        hit = _is_so(look, cells, missing).to_numpy(zero_copy_only=False)
+        fits = is_gap(cells, missing) if look is Look.GAP else pc.match_substring_regex(cells, _PATTERNS[look])
+        hit = fits.to_numpy(zero_copy_only=False)
         found[place] = numbers[hit].sum()
         numbers, cells = numbers[~hit], cells.filter(pa.array(~hit))
     found[-1] = numbers.sum()
     return found
-
-
-def _is_so(look: Look, cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
-    if look is Look.GAP:
-        return is_gap(cells, missing)
-    if look is Look.TRUTH:
-        return pc.is_in(pc.utf8_lower(cells), value_set=pa.array([*TRUTH]))
-    return pc.match_substring_regex(cells, _PATTERNS[look])
 
 
 def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
@@ -158,9 +152,7 @@ def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
 
     One of the usual words for gaps may be an answer, such as "None": if it is frequent, it is a level.
     """
-    cells = trim(pc.cast(words, pa.string()))
-    gaps = pa.array(["", *ERRORS, *map(str.upper, ERRORS), *map(str.strip, missing)])
-    return pc.if_else(pc.is_in(cells, value_set=gaps), None, cells)
+    return read_words(words, (), missing, ("", *ERRORS))
 
 
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:

@@ -376,7 +376,7 @@ class ColumnPolicy(_Model):
                 f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name',
                 "levels",
             )
-        if kind.n_levels not in (None, len(levels)):
+        if kind.is_truth and len(levels) != 2:
             raise PolicyError('levels of a boolean are two words: ["no", "yes"]', "levels")
         if self.bounds is not None:
             raise PolicyError(f"{wanted} already say what the column's bounds are: leave bounds out", "bounds")

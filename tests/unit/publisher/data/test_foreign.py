@@ -2,7 +2,6 @@
 
 import datetime as dt
 import re
-import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -187,10 +186,7 @@ def test_a_sheet_is_measured_before_it_is_opened(tmp_path: Path, command: Run) -
     _stray(tmp_path / "a.xlsx", "XFD1048576")
     with zipfile.ZipFile(tmp_path / "a.ods", "w") as packed:
         packed.writestr("content.xml", STRAY_ODS)
-    with zipfile.ZipFile(tmp_path / "a.xlsb", "w") as packed:
-        extent = struct.pack("<4I", 0, 2**20 - 1, 0, 2**14 - 1)
-        packed.writestr("xl/worksheets/sheet1.bin", b"\x81\x01\x00\x94\x01\x10" + extent)
-    for name in ("a.xlsx", "a.ods", "a.xlsb"):
+    for name in ("a.xlsx", "a.ods"):
         with pytest.raises(SchemaError, match=r"17,179,869,184 cells are between.*clear the cells that are far"):
             open_table(tmp_path / name)
 
