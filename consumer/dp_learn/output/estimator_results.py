@@ -203,7 +203,7 @@ def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) 
         f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
         f"  {counted(len(edges), 'edge')}{'; the surest:' if len(edges) else ''}",
     ]
-    lines += [describe_edge(edge, "correlation") for edge in edges.head(_SHOWN).to_dict("records")]
+    lines += [f"    {describe_edge(edge, 'correlation')}" for edge in edges.head(_SHOWN).to_dict("records")]
     return {"n_edges": len(edges)}, tables, lines
 
 

@@ -22,11 +22,11 @@ from dp_bundle.page.document import (
     shade,
 )
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import ComparisonResult
+from dp_learn.output.comparison import ComparisonResult, describe_tests
+from dp_learn.output.messages import fill_lines
 from dp_learn.output.network import place_nodes
 from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.report import TEMPLATES, origin, write_names
-from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
@@ -96,29 +96,7 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
 
 def summarize_comparison(result: ComparisonResult) -> list[str]:
     """Return what was found, in sentences that need little statistics."""
-    found = result.found
-    each, n_found = found.differences, sum(map(result.n_different, range(len(found.differences.each))))
-    n_tested = int(np.count_nonzero(each.is_comparable)) * len(each.each)
-    smallest = min(each.largest.p_value, each.squares.p_value)
-    level = 1.0 - found.confidence
-    tests = describe_tests(each.largest, each.squares)
-    if smallest < level / 2.0:
-        whole = f"The networks differ ({tests})."
-    else:
-        whole = (
-            f"That the networks are the same cannot be ruled out ({tests}): this does not show that they are, as small "
-            "differences cannot be seen in these data."
-        )
-    pairs = (
-        f"{n_found:,} of {n_tested:,} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}."
-        if n_found
-        else f"None of {n_tested:,} pairs differs at a false discovery rate of {found.fdr:g}."
-    )
-    visible = [
-        f"{result.names[one.second]} less {result.names[one.first]}: {result.describe_visible(one)}."
-        for one in each.each
-    ]
-    return [whole, pairs, *visible, "All errors are those of sampling and of the noise that was added to each release."]
+    return fill_lines("networks.txt", result, describe_tests=describe_tests)
 
 
 def _tests_table(result: ComparisonResult) -> PageTable:
@@ -126,13 +104,8 @@ def _tests_table(result: ComparisonResult) -> PageTable:
     found = result.found
     each = found.differences
     rows = [
-        (
-            f"{result.names[one.second]} less {result.names[one.first]}",
-            result.n_different(place),
-            one.largest,
-            one.squares,
-        )
-        for place, one in enumerate(each.each)
+        (f"{result.names[one.second]} less {result.names[one.first]}", len(pairs), one.largest, one.squares)
+        for one, (pairs, _) in zip(each.each, result.differing, strict=True)
     ]
     if len(rows) > 1:
         rows.append(("all releases", sum(row[1] for row in rows), each.largest, each.squares))

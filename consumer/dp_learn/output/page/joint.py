@@ -23,7 +23,7 @@ from dp_bundle.page.document import (
 )
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.joint import JointResult, summarize_changes
+from dp_learn.output.joint import JointResult
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.report import TEMPLATES, empty_source, origin
@@ -105,7 +105,7 @@ def make_joint_page(result: JointResult, command: str) -> str:
     values: dict[str, Any] = {
         "names": result.names,
         "in_time": result.in_time,
-        "sentences": [f"{summarize_changes(result)[:1].upper()}{summarize_changes(result)[1:]}.", *_explain(result)],
+        "result": result,
         "warnings": result.warnings,
         "notes": result.notes,
         "figures": {each.name: each for each in figures},
@@ -119,17 +119,6 @@ def make_joint_page(result: JointResult, command: str) -> str:
     title = f"{result.names[0]} to {result.names[-1]}: joint graphs"
     data = {"joint": _data(result, links)} if drawn else {}
     return render_page(Page(TEMPLATES, "joint.html", title, values, figures, ["joint.js"] if drawn else [], data))
-
-
-def _explain(result: JointResult) -> list[str]:
-    found = result.found
-    n_changed = sum(len(found.changed(one)) for one in result.found.claimed)
-    pairs = "pair has" if n_changed == 1 else "pairs have"
-    return [
-        f"{n_changed or 'No'} {pairs if n_changed else 'pair has'} changed at a false discovery rate of {found.fdr:g}.",
-        "All errors are those of sampling and of the noise that was added to each release. That two joint graphs "
-        "differ does not show a change by itself: what is claimed is what these tests find.",
-    ]
 
 
 def _data(result: JointResult, links: _Links) -> dict[str, Any]:
