@@ -12,9 +12,9 @@ import numpy as np
 from dp_learn.inference.edges import LEVEL, Pairs, smallest_visible
 from dp_learn.inference.releases import Difference, Differences, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
-from dp_learn.output.folder import Summary, write_table
+from dp_learn.output.folder import Summary, rows_of, write_table
 from dp_learn.output.messages import spell_lines
-from dp_learn.output.several import SeveralResult, rows_of, spell_p
+from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.compare import Comparison
 from dp_learn.pipeline.graph import take_rows
 

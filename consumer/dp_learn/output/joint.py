@@ -14,10 +14,10 @@ from dp_learn.glasso.joint import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.folder import Summary, write_end, write_graph, write_table
+from dp_learn.output.folder import Summary, rows_of, write_end, write_graph, write_table
 from dp_learn.output.messages import spell_lines
 from dp_learn.output.network import network_of, place_all, save_picture
-from dp_learn.output.several import SeveralResult, rows_of, spell_p
+from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.joint import Joint, Order
 

@@ -23,13 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import and_more, counted, name_columns, quote_name, quote_path, round_up
+from dp_bundle.base.quoting import and_more, counted, name_columns, quote_name, quote_path
 from dp_bundle.describe import sentences
 from dp_bundle.manifest.dataset import WEB
-from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import figure_text, fill_template, number
 from dp_learn.covariance.sources import counts_rows
-from dp_learn.output.folder import Result, Summary
+from dp_learn.output.folder import TEXTS, Result, Summary, rows_of
 from dp_learn.output.network import Network, count_by_strength
 from dp_learn.output.summary import GraphResult
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
@@ -44,7 +43,6 @@ _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes
 HARDLY = 5e-4  # of the rows, pulled in to ends of their column
 _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _MEASURES = {"strength": "most central by strength", "predictability": "best predicted by all others"}
-TEXTS = Path(__file__).with_name("templates")
 
 
 def fill_lines(template: str, result: Result | None, **values: Any) -> list[str]:
@@ -67,13 +65,15 @@ def _fill(template: str, result: Result | None, values: dict[str, Any]) -> str:
 
 def describe_result(found: GraphResult, folder: Path) -> str:
     """Return the lines that dp-learn prints of a result in a folder."""
-    lines, learned, summary = found.lines, found.learned, found.summary
-    if learned is not None:
-        shrunk, at_least = learned.penalty_share > 0.0, summary["at_least"]
-        lines = [
-            *describe_edges(learned.estimate, shrunk=shrunk, why_none=_why_none(summary), at_least=at_least),
-            *describe_nodes({} if learned.measures is None else learned.measures.columns),
-        ]
+    summary, graph = found.summary, found.graph
+    if graph is None:
+        table = found.tables.get("coefficients.csv") or found.tables["edges.csv"]
+        lines = fill_lines("estimated.txt", found, rows=rows_of(table)[:_SHOWN], spell_edge=describe_edge)
+    else:
+        shrunk, why_none = summary["penalty_share"] > 0.0, found.why_none or _why_none(summary)
+        lines = describe_edges(graph, shrunk=shrunk, why_none=why_none, at_least=summary["at_least"])
+    if found.learned is not None and found.learned.measures is not None:
+        lines += describe_nodes(found.learned.measures.columns)
     return spell_lines("learned.txt", found, folder, reading=_describe_reading(found), lines=lines)
 
 
@@ -172,10 +172,10 @@ def describe_nodes(nodes: Mapping[str, Any]) -> list[str]:
     Parameters
     ----------
     nodes : mapping of str to list, or to ndarray
-        The table of nodes, or nothing.
+        The table of nodes.
     """
     lines = []
-    for measure, said in _MEASURES.items() if nodes else ():
+    for measure, said in _MEASURES.items():
         values, low, high = (np.asarray(nodes[f"{measure}{end}"]) for end in ("", "_low", "_high"))
         known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
         first = known[np.argsort(-values[known], kind="stable")][:2].tolist()
@@ -299,7 +299,6 @@ def _cite(bundle: Bundle) -> dict[str, str]:
 
 
 _LONGEST_TITLE, _LONGEST_NAME = 120, 60
-_MOST_GUARANTEES = 3  # that are named among the numbers
 
 
 def summarize_plainly(found: GraphResult, network: Network | None) -> list[str]:
@@ -341,33 +340,3 @@ def _percent(share: float) -> str:
     if share < 0.005:
         return "less than 1 %"
     return f"about {100.0 * share:.0f} %" if share <= 0.995 else "nearly all"
-
-
-def key_figures(found: GraphResult, network: Network | None) -> list[tuple[str, str]]:
-    """Return the few numbers that a reader looks for first, by labels."""
-    summary = found.summary
-    n_columns = len(summary["columns"])
-    n_drowned = len(summary["drowned_columns"])
-    n_published = len({*summary["columns"], *summary["drowned_columns"], *summary.get("determined_columns", ())})
-    analysed = ("Columns", f"{n_columns:,}")
-    if n_published > n_columns:
-        analysed = ("Columns analysed", f"{n_columns:,} of {n_published:,}")
-    figures = [("Rows", f"{summary['n_rows']:,}"), analysed]
-    if network is not None:
-        figures.append(("Links", f"{network.n_edges:,}"))
-        if network.at_least:
-            figures.append((f"Links of at least {network.at_least:g}", f"{summary['n_strong_edges']:,}"))
-            figures.append(("Weaker links", f"{summary['n_weaker_edges']:,}"))
-    if n_drowned:
-        figures.append(("Columns drowned by noise", f"{n_drowned:,} of {n_published:,}"))
-    if (shares := summary["noise_share_of_variance"]) is not None:
-        figures.append(("Noise in a typical column", f"{100.0 * median(shares.values()):.2g} %"))
-    guarantees = list(dict.fromkeys(_strength(bundle.release.guarantee) for bundle in found.bundles))
-    more = f" and {len(guarantees) - _MOST_GUARANTEES} more" if len(guarantees) > _MOST_GUARANTEES else ""
-    figures.append(("Privacy guarantee", "; ".join(guarantees[:_MOST_GUARANTEES]) + more))
-    return figures
-
-
-def _strength(guarantee: Guarantee) -> str:
-    strengths = (("ε", guarantee.epsilon), ("μ", guarantee.mu), ("ρ", guarantee.rho))
-    return next(f"{symbol} = {round_up(value, 3)}" for symbol, value in strengths if value is not None)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import and_more, quote_name
@@ -104,8 +104,3 @@ def spell_p(p_value: float) -> str:
         return "< 0.001"
     digits = max(2, -math.floor(math.log10(p_value)) + 1)
     return f"= {p_value:.{digits}f}"
-
-
-def rows_of(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a table row by row."""
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,9 @@ from bokeh.models import (
 )
 from bokeh.models.annotations import BoxAnnotation, ColorBar, Span
 
+from dp_bundle.base.quoting import round_up
 from dp_bundle.describe import sentences
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import (
     COMMUNITIES,
     DIVERGING,
@@ -58,7 +61,6 @@ from dp_learn.output.messages import (
     describe_methods,
     describe_notes,
     fill_lines,
-    key_figures,
     summarize_plainly,
 )
 from dp_learn.output.network import MOST_UNLINKED, Network
@@ -111,13 +113,16 @@ def make_report(found: GraphResult, command: str) -> str:
         "visible": [] if seen is None else [draw_visibility(seen)],
     }
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
+    columns, drowned = found.summary["columns"], found.summary["drowned_columns"]
     values: dict[str, Any] = {
         "names": list(dict.fromkeys(names)),
         "summary": found.summary,
         "sentences": summarize_plainly(found, network),
         "notes": describe_notes(found),
-        "key_figures": key_figures(found, network),
+        "n_published": len({*columns, *drowned, *found.summary.get("determined_columns", ())}),
+        "strengths": list(dict.fromkeys(_strength(bundle.release.guarantee) for bundle in found.bundles)),
         "network": network,
+        "median": median,
         "graph": found.graph,
         "figures": figures,
         "tables": _tables(found),
@@ -138,6 +143,11 @@ def make_report(found: GraphResult, command: str) -> str:
     scripts = [script for name, script in _SCRIPTS.items() if figures[name]]
     drawn = [figure for group in figures.values() for figure in group]
     return render_page(Page(TEMPLATES, "report.html", title, values, drawn, scripts, data))
+
+
+def _strength(guarantee: Guarantee) -> str:
+    strengths = (("ε", guarantee.epsilon), ("μ", guarantee.mu), ("ρ", guarantee.rho))
+    return next(f"{symbol} = {round_up(value, 3)}" for symbol, value in strengths if value is not None)
 
 
 def make_description_page(found: Description, command: str) -> str:
