@@ -37,7 +37,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from dp_bundle.base.quoting import escape, percent_at_most, printable
@@ -102,7 +102,7 @@ def render_page(page: Page) -> str:
 
 
 def fill_template(folder: Path, name: str, values: Mapping[str, Any]) -> str:
-    """Return a template in a folder, filled in; text is escaped for HTML and XML."""
+    """Return a template in a folder, filled in; text is escaped for HTML and XML, and not in .txt and .bib."""
     return _environment(folder).get_template(name).render(values)
 
 
@@ -116,7 +116,7 @@ def as_json(value: Any) -> Markup:
 def _environment(folder: Path) -> Environment:
     environment = Environment(
         loader=FileSystemLoader([folder, ASSETS]),
-        autoescape=True,
+        autoescape=select_autoescape((), ("txt", "bib"), default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

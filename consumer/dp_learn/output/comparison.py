@@ -2,31 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dp_bundle.base.quoting import and_more, quote_name
 from dp_learn.inference.edges import LEVEL, Pairs, smallest_visible
-from dp_learn.inference.releases import Difference, GlobalTest
+from dp_learn.inference.releases import Difference, Differences, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
-from dp_learn.output.folder import Summary, write_table
-from dp_learn.output.messages import describe_files
-from dp_learn.output.several import SeveralResult, describe_change, describe_tests
+from dp_learn.output.folder import Summary, rows_of, write_table
+from dp_learn.output.messages import spell_lines
+from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.compare import Comparison
 from dp_learn.pipeline.graph import take_rows
 
-_NAMED = 10
+Table = dict[str, Any]
+_ENDS = ("source", "target")
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonResult(SeveralResult[Comparison]):
     """A comparison with the bundles that it is of."""
 
-    def differences(self) -> dict[str, Any]:
+    def differences(self) -> Table:
         """Return the table of differences of every pair, surest first, those that cannot be compared last.
 
         The columns:
@@ -48,24 +48,9 @@ class ComparisonResult(SeveralResult[Comparison]):
         partial_correlation_first, partial_correlation_second : -1 to 1
             in each release
         """
-        found, parts = self.found, []
-        each = found.differences
-        ends = ([found.nodes[place] for place in side] for side in each.pairs)
-        names = dict(zip(("source", "target"), ends, strict=True))
-        for one, q_values in zip(each.each, each.q_values, strict=True):
-            known = ~np.isnan(one.difference)
-            values = (np.where(known, each.estimates[which].value, np.nan) for which in (one.first, one.second))
-            parts.append(
-                {
-                    **self._differences(one, names, one.difference, one.standard_error),
-                    "p_value": one.p_value,
-                    "q_value": q_values,
-                    **dict(zip(("partial_correlation_first", "partial_correlation_second"), values, strict=True)),
-                }
-            )
-        return _surest_first(parts)
+        return _surest_first([pairs for pairs, _ in self.tables])
 
-    def strengths(self) -> dict[str, Any]:
+    def strengths(self) -> Table:
         """Return the table of the differences of nodes' strengths, surest first.
 
         The columns:
@@ -77,24 +62,48 @@ class ComparisonResult(SeveralResult[Comparison]):
         strength_first, strength_second
             the sum of its links in each release, with the signs of the mean of all
         """
-        each, parts = self.found.differences, []
-        for one, q_values in zip(each.each, each.strength_q_values, strict=True):
-            linked = one.strength_error > 0.0
-            difference, error = (np.where(linked, values, np.nan) for values in (one.strength, one.strength_error))
-            parts.append(
-                {
-                    **self._differences(one, {"node": list(self.found.nodes)}, difference, error),
-                    "p_value": two_sided(difference / error),
-                    "q_value": q_values,
-                    "strength_first": each.strengths[one.first],
-                    "strength_second": each.strengths[one.second],
-                }
-            )
-        return _surest_first(parts)
+        return _surest_first([strengths for _, strengths in self.tables])
+
+    @cached_property
+    def tables(self) -> list[tuple[Table, Table]]:
+        """Both tables of every two releases, each surest first."""
+        each = self.found.differences
+        together = zip(each.each, each.q_values, each.strength_q_values, strict=True)
+        return [(self._of_pairs(one, q), self._of_strengths(one, q_of_nodes)) for one, q, q_of_nodes in together]
+
+    @cached_property
+    def differing(self) -> list[list[list[Table]]]:
+        """Of every two releases, the rows of both tables that are found at the false discovery rate."""
+        fdr = self.found.fdr
+        return [[rows_of(take_rows(one, np.flatnonzero(one["q_value"] <= fdr))) for one in two] for two in self.tables]
+
+    @property
+    def n_compared(self) -> int:
+        """The number of pairs that can be compared."""
+        return int(np.count_nonzero(self.found.differences.is_comparable))
+
+    def _of_pairs(self, one: Difference, q_values: FloatArray) -> Table:
+        """Return the table of differences of two releases; the values of pairs that cannot be compared are empty."""
+        known, estimates = ~np.isnan(one.difference), self.found.differences.estimates
+        first, second = (np.where(known, estimates[which].value, np.nan) for which in (one.first, one.second))
+        ends = ([self.found.nodes[place] for place in side] for side in self.pairs)
+        names = dict(zip(_ENDS, ends, strict=True))
+        tests = {"p_value": one.p_value, "q_value": q_values}
+        values = {"partial_correlation_first": first, "partial_correlation_second": second}
+        return _surest_first([self._differences(one, names, one.difference, one.standard_error) | tests | values])
+
+    def _of_strengths(self, one: Difference, q_values: FloatArray) -> Table:
+        """Return the table of the strengths of two releases; those of columns without a link are empty."""
+        linked, strengths = one.strength_error > 0.0, self.found.differences.strengths
+        difference, error = (np.where(linked, values, np.nan) for values in (one.strength, one.strength_error))
+        tests = {"p_value": two_sided(difference / error), "q_value": q_values}
+        values = {"strength_first": strengths[one.first], "strength_second": strengths[one.second]}
+        names = {"node": list(self.found.nodes)}
+        return _surest_first([self._differences(one, names, difference, error) | tests | values])
 
     def _differences(
         self, one: Difference, names: dict[str, list[str]], difference: FloatArray, error: FloatArray
-    ) -> dict[str, Any]:
+    ) -> Table:
         """Return the columns that both tables have; the releases are named where there are more than two."""
         sides = {"first": one.first, "second": one.second} if len(self.bundles) > 2 else {}
         return {
@@ -115,41 +124,32 @@ class ComparisonResult(SeveralResult[Comparison]):
             f"the {100 * LEVEL:.0f} % level, and one of {among:.2g} among all {len(errors):,} pairs"
         )
 
-    def n_different(self, place: int) -> int:
-        """Return how many pairs differ at the false discovery rate in one comparison of two releases."""
-        return int(np.count_nonzero(np.nan_to_num(self.found.differences.q_values[place], nan=1.0) <= self.found.fdr))
-
     def entries(self) -> Summary:
         """Return what summary.json has of a comparison alone."""
         found, each = self.found, self.found.differences
+        n_different = [len(pairs) for pairs, _ in self.differing]
         return {
             "categories": sorted(found.categories),
             "n_pairs": len(each.is_comparable),
-            "n_compared": int(np.count_nonzero(each.is_comparable)),
+            "n_compared": self.n_compared,
             "n_edges_of_common_graph": found.n_edges,
             "n_links": int(np.count_nonzero(each.is_link)),
             "comparisons": [
                 {
                     "first": self.names[one.first],
                     "second": self.names[one.second],
-                    "n_different": self.n_different(place),
-                    "largest_difference": _describe_test(one.largest) | self._largest(one),
+                    "n_different": n_found,
+                    "largest_difference": _describe_test(one.largest) | {end: table[end][0] for end in _ENDS},
                     "sum_of_squares": _describe_test(one.squares),
                 }
-                for place, one in enumerate(each.each)
+                for one, n_found, (table, _) in zip(each.each, n_different, self.tables, strict=True)
             ],
             "overall": {
-                "n_different": sum(map(self.n_different, range(len(each.each)))),
+                "n_different": sum(n_different),
                 "largest_difference": _describe_test(each.largest),
                 "sum_of_squares": _describe_test(each.squares),
             },
         }
-
-    def _largest(self, one: Difference) -> dict[str, str]:
-        """Return the pair with the largest difference in standard errors."""
-        return dict(
-            zip(("source", "target"), self.ends(int(_by_size(one.difference, one.standard_error)[0])), strict=True)
-        )
 
     @property
     def pairs(self) -> Pairs:
@@ -166,54 +166,22 @@ def _describe_test(test: GlobalTest) -> dict[str, Any]:
     return {"statistic": test.statistic, "critical_value": test.critical, "p_value": test.p_value}
 
 
-def _by_size(difference: FloatArray, error: FloatArray) -> npt.NDArray[np.intp]:
-    """Return all places, those of the largest differences in standard errors first."""
-    return np.argsort(-np.nan_to_num(np.abs(difference / error), nan=-1.0), kind="stable")
-
-
-def _surest_first(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return several tables as one, by falling differences in standard errors."""
-    joined: dict[str, Any] = {}
+def _surest_first(parts: Sequence[Table]) -> Table:
+    """Return several tables as one, by falling differences in standard errors; those that are unknown come last."""
+    joined: Table = {}
     for name, values in parts[0].items():
         lists = [part[name] for part in parts]
         joined[name] = list(chain.from_iterable(lists)) if isinstance(values, list) else np.concatenate(lists)
-    return take_rows(joined, _by_size(joined["difference"], joined["standard_error"]))
+    size = np.nan_to_num(np.abs(joined["difference"] / joined["standard_error"]), nan=-1.0)
+    return take_rows(joined, np.argsort(-size, kind="stable"))
+
+
+def describe_tests(found: Difference | Differences) -> str:
+    """Return the p-values of both tests of all pairs at once."""
+    largest, squares = spell_p(found.largest.p_value), spell_p(found.squares.p_value)
+    return f"p {largest} by the largest difference, p {squares} by the sum of squares"
 
 
 def describe_comparison(result: ComparisonResult, folder: Path) -> str:
     """Return the lines that dp-learn compare prints."""
-    each, lines = result.found.differences, result.describe_releases()
-    for place, one in enumerate(each.each):
-        lines += _describe_two(result, place, one)
-    if len(each.each) > 1:
-        lines.append(f"that all releases have one network: {describe_tests(each.largest, each.squares)}")
-    return "\n".join([*lines, describe_files(folder)])
-
-
-def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list[str]:
-    """Return the lines on two releases: the tests of all pairs, and the pairs that differ."""
-    found, each = result.found, result.found.differences
-    n_found, n_pairs = result.n_different(place), int(np.count_nonzero(each.is_comparable))
-    lines = [
-        f"{quote_name(result.names[one.second])} less {quote_name(result.names[one.first])}:",
-        f"  test that the networks are the same: {describe_tests(one.largest, one.squares)}",
-        f"  {result.describe_visible(one)}",
-        f"  {n_found} of {n_pairs} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}"
-        + (f"; differences of partial correlations, with {100 * found.confidence:g} % intervals:" if n_found else ""),
-    ]
-    values = [each.estimates[which].value for which in (one.first, one.second)]
-    pairs = (
-        (result.ends(pair), [value[pair] for value in values], one.difference[pair], one.standard_error[pair])
-        for pair in _by_size(one.difference, one.standard_error)[:n_found].tolist()
-    )
-    lines += result.describe_pairs(pairs, n_found, "differences.csv")
-
-    q_values = np.nan_to_num(each.strength_q_values[place], nan=1.0)
-    stronger = [
-        f"{quote_name(found.nodes[node])} {describe_change(one.strength[node], result.z * one.strength_error[node])}"
-        for node in np.argsort(q_values, kind="stable").tolist()
-        if q_values[node] <= found.fdr
-    ]
-    if stronger:
-        lines.append(f"  columns whose strength differs, over the links of both: {and_more(stronger, _NAMED)}")
-    return lines
+    return spell_lines("compared.txt", result, folder, describe_tests=describe_tests)

@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import guard_cell, name_columns, quote_name
+from dp_bundle.base.quoting import guard_cell
 from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import NO_VALUE, SOURCE_KINDS, SourceKindName, source_names
 from dp_bundle.manifest.release import Release, shape_of
-from dp_bundle.page.document import fill_template
 from dp_bundle.portals.histograms import spell_number
 from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.moments import row_errors
@@ -36,7 +35,7 @@ from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_learn.covariance.standard_errors import clear_variances
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.folder import Result, Summary, margin_tables
-from dp_learn.output.messages import HARDLY, TEXTS, describe_bundle, describe_files
+from dp_learn.output.messages import HARDLY, fill_lines, spell_lines
 from dp_learn.output.summary import clipped_shares, describe_origin, read_histograms
 from dp_learn.pipeline.driver import require_learnable
 
@@ -144,10 +143,10 @@ def describe_columns(bundle: Bundle) -> Description:
 
     crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
     about = {"quantities": {row[2] for row in rows}, "untold": unknown, "n_together": len(crosstabs)}
-    about |= {"moments": release.second_moments, "name_columns": name_columns}
+    about["moments"] = release.second_moments
     about["heaped"] = [each.name for each in histograms if (each.name, "median") in known and _is_heaped(each, release)]
     about["ordered"] = [source.name for source in release.sources if source.kind == "ordered"]
-    notes = fill_template(TEXTS, "unknown.txt", about).splitlines()
+    notes = fill_lines("unknown.txt", None, **about)
     summary = {**describe_origin([bundle], sample.pooled), "notes": notes, "contradictions": []}
     return Description([bundle], summary, _tabulate(rows, release), crosstabs)
 
@@ -233,5 +232,4 @@ def _spell(row: Row, kinds: Mapping[str, SourceKindName]) -> str:
 
 def describe_description(result: Description, folder: Path) -> str:
     """Return the lines that dp-learn describe prints."""
-    said = {"signed": describe_bundle(result.bundles[0]), "wrote": describe_files(folder), "quote_name": quote_name}
-    return fill_template(TEXTS, "description.txt", {"found": result, "most": _SHOWN, **said}).rstrip()
+    return spell_lines("description.txt", result, folder, most=_SHOWN)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.quoting import and_more, counted, listed, quote_name
+from dp_bundle.base.quoting import and_more, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
@@ -33,7 +33,7 @@ from dp_learn.inference.edges import (
 )
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.folder import Columns, Summary
-from dp_learn.output.messages import NOISE, PENALTY, describe_edge, describe_edges
+from dp_learn.output.messages import NOISE, PENALTY
 from dp_learn.output.summary import GraphResult, count_edges, describe_origin, name_weights, noise_shares
 from dp_learn.pipeline.driver import Reading
 from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate, take_rows
@@ -43,7 +43,6 @@ from dp_learn.pipeline.settings import REFIT_MAX_ITER
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
 _NAMED = 8  # columns
-_SHOWN = 10  # edges and coefficients
 
 
 def learn_alternative(
@@ -140,8 +139,8 @@ def learn_alternative(
     }
 
     if name in _TOLD:
-        own, tables, lines = _TOLD[name](fitted, sample, kept)
-        return GraphResult(bundles, {**summary, **own}, tables=tables, lines=lines)
+        own, tables = _TOLD[name](fitted, sample, kept)
+        return GraphResult(bundles, {**summary, **own}, tables=tables)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
     with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
         inference, doubts = infer_if_possible(sample, pooled, kept)
@@ -151,9 +150,7 @@ def learn_alternative(
     )
     summary |= {"penalty_share": share, **count_edges(graph, at_least), "notes": [*notes, *doubts]}
     summary["edge_weights"] = name_weights(graph, share)
-    why_none = NOISE if alpha is None else PENALTY
-    lines = describe_edges(graph, shrunk=share > 0.0, why_none=why_none, at_least=at_least)
-    return GraphResult(bundles, summary, graph, lines=lines)
+    return GraphResult(bundles, summary, graph, why_none=NOISE if alpha is None else PENALTY)
 
 
 def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
@@ -188,7 +185,7 @@ def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, f
     return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
 
 
-_Told = tuple[Summary, dict[str, Columns], list[str]]
+_Told = tuple[Summary, dict[str, Columns]]
 
 
 def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
@@ -199,12 +196,7 @@ def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) 
         "covariance.csv": _with_names(pooled.columns, pooled.columns, pooled.covariance),
         "thresholded.csv": _with_names(pooled.columns, pooled.columns, fitted.covariance_),
     }
-    lines = [
-        f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
-        f"  {counted(len(edges), 'edge')}{'; the surest:' if len(edges) else ''}",
-    ]
-    lines += [describe_edge(edge, "correlation") for edge in edges.head(_SHOWN).to_dict("records")]
-    return {"n_edges": len(edges)}, tables, lines
+    return {"n_edges": len(edges)}, tables
 
 
 def _with_names(rows: Sequence[str], names: Sequence[str], matrix: FloatArray) -> Columns:
@@ -216,43 +208,29 @@ def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -
     given = _for_inference(fitted, sample, kept)
     found = infer_coefficients(*given)
     ends = [] if found is None else infer_r_squared(*given, found[0])
-    table, strongest = _coefficients(fitted, fitted.coef_, found)
-    intercept, r_squared, bound = float(fitted.intercept_), float(fitted.r_squared_), float(fitted.excess_bound_)
-    is_bounded = math.isfinite(bound)
-
-    bars = f" (95 % interval {ends[0]:.3f} to {ends[1]:.3f}, without the penalty)" if ends else ""
-    known = (
-        f"estimated R^2 {r_squared:.3f}{bars}"
-        if 0.0 <= r_squared <= 1.0
-        else "under this noise R^2 cannot be estimated"
-    )
-    exceeds = f"averaged over the noise, mean squared error plus penalty exceeds its minimum by at most {bound:.3g}"
-    lines = [
-        f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; {known}",
-        f"  {exceeds if is_bounded else 'no bound is known on the accuracy lost to the noise'}",
-        *strongest,
-    ]
-    summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared, "r_squared_interval": ends}
-    return {**summary, "excess_bound": bound if is_bounded else None}, {"coefficients.csv": table}, lines
+    bound = float(fitted.excess_bound_)
+    summary = {
+        "target": fitted.target,
+        "intercept": float(fitted.intercept_),
+        "r_squared": float(fitted.r_squared_),
+        "r_squared_interval": ends,
+        "excess_bound": bound if math.isfinite(bound) else None,
+    }
+    return summary, {"coefficients.csv": _coefficients(fitted, fitted.coef_, found)}
 
 
 def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
     found = infer_discriminant(*_for_inference(fitted, sample, kept))
-    table, strongest = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], found)
+    table = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], found)
     means = _with_names(classes, names, fitted.means_)
-    intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
     summary = {
         "target": fitted.target,
         "classes": [float(each) for each in fitted.classes_],
         "priors": fitted.priors_.tolist(),
-        "intercept": intercept,
+        "intercept": float(fitted.intercept_[1] - fitted.intercept_[0]),
     }
-    lines = [
-        f"  predicts class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns > 0",
-        *strongest,
-    ]
-    return summary, {"coefficients.csv": table, "means.csv": means}, lines
+    return summary, {"coefficients.csv": table, "means.csv": means}
 
 
 def _for_inference(
@@ -264,31 +242,16 @@ def _for_inference(
     return pooled, pooled.columns.index(fitted.target), lambda forms: sample.row_errors(pooled, own, forms)
 
 
-def _coefficients(
-    fitted: Any, coefficients: FloatArray, found: tuple[FloatArray, FloatArray] | None
-) -> tuple[Columns, list[str]]:
-    """Return the coefficients of the columns that are not drowned, the surest first, and lines on them.
+def _coefficients(fitted: Any, coefficients: FloatArray, found: tuple[FloatArray, FloatArray] | None) -> Columns:
+    """Return the coefficients of the columns that are not drowned, the surest first.
 
     Where their errors are not known they have no intervals, and the largest come first.
     """
     clear = np.flatnonzero(~np.isin(fitted.feature_names_in_, fitted.drowned_))
     table: dict[str, Any] = {"column": fitted.feature_names_in_[clear].tolist(), "coefficient": coefficients[clear]}
-    if found is None:
-        told = "of the largest; they have no intervals, as rows and noise leave too little to estimate their errors"
-        size = table["coefficient"]
-    else:
-        told = "of the surest, with unpenalised ones and 95 % intervals, noise included, in brackets"
-        table, size = table | tabulate_unpenalised(*found), found[0] / found[1]
-    table = take_rows(table, np.argsort(-np.abs(size), kind="stable"))
-
-    lines = [f"  coefficients {told}:"]
-    for place, name in enumerate(table["column"][:_SHOWN]):
-        bars = ""
-        if "ci_low" in table:
-            middle, low, high = (table[each][place] for each in ("unpenalised", "ci_low", "ci_high"))
-            bars = f" ({middle:+.4g}, {low:+.4g} to {high:+.4g})"
-        lines.append(f"    {table['coefficient'][place]:+.4g}{bars}  {quote_name(name)}")
-    return table, lines
+    size = table["coefficient"] if found is None else found[0] / found[1]
+    table |= {} if found is None else tabulate_unpenalised(*found)
+    return take_rows(table, np.argsort(-np.abs(size), kind="stable"))
 
 
 _TOLD = {"thresholded-covariance": _tell_thresholded, "regression": _tell_regression, "lda": _tell_discriminant}

@@ -15,7 +15,6 @@ import contextlib
 import csv
 import io
 import json
-import math
 import os
 import stat
 from abc import ABC, abstractmethod
@@ -36,6 +35,7 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_bundle.manifest.release import Release
+from dp_bundle.page.document import fill_template
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate, labelled_edges, labels
@@ -70,12 +70,8 @@ class Result(ABC):
         """Write all tables, graphs and pictures into a new folder."""
 
 
+TEXTS = Path(__file__).with_name("templates")
 _MARKER = ".dpgraph-result.json"
-_NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
-_SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
-_ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
-)
 _SHRUNK = (
     "the partial correlation given all other columns, shrunk for the noise: that of precision.csv as far as it lies "
     "between desparsified and this shrunk, else the nearer of the two"
@@ -84,7 +80,6 @@ _OF_PRECISION = (
     "the partial correlation given all other columns, of precision.csv; of a category the largest of its columns"
 )
 _SIZE = "the size of partial_correlation"
-_NAMES_OF_NODES = ("name", "label")  # igraph shows the first, Gephi and Cytoscape the second
 MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
 _AT_ONCE = 2**17
 _LINES = 512  # of a batch, which has its price for every column
@@ -343,6 +338,11 @@ def _state(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None
 
 
+def rows_of(table: Columns) -> list[dict[str, Any]]:
+    """Return a table row by row."""
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
 def write_table(columns: Columns, path: Path) -> None:
     """Write columns, lists of names and arrays of numbers, as pandas writes them: nothing for what is not a number.
 
@@ -379,32 +379,10 @@ def write_graphml(
     about: Mapping[str, str] | None = None,
 ) -> None:
     """Write an undirected graph by its nodes, and by the ends and the numbers of its edges, some with a description."""
-    ends_of_key = {name: f"><desc>{text.translate(_ESCAPES)}</desc></key>" for name, text in (about or {}).items()}
-    lines = [
-        "<?xml version='1.0' encoding='utf-8'?>",
-        f'<graphml xmlns="{_NAMESPACE}" xmlns:xsi="{_SCHEMA}" '
-        f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}/1.0/graphml.xsd">',
-    ]
-    lines += [
-        f'  <key id="d{index}" for="edge" attr.name={_quoted(name)} attr.type="double"{ends_of_key.get(name, " />")}'
-        for index, name in enumerate(numbers if sources else ())
-    ]
-    lines += [f'  <key id="{name}" for="node" attr.name="{name}" attr.type="string" />' for name in _NAMES_OF_NODES]
-    lines.append('  <graph edgedefault="undirected">')
-    ends = {node: _quoted(node) for node in nodes}
-    for node, spelled in ends.items():
-        named = "".join(f'<data key="{name}">{node.translate(_ESCAPES)}</data>' for name in _NAMES_OF_NODES)
-        lines.append(f"    <node id={spelled}>{named}</node>")
-    for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
-        known = (each for each in enumerate(values) if not math.isnan(each[1]))
-        data = "".join(f'<data key="d{index}">{value!r}</data>' for index, value in known)
-        lines.append(f"    <edge source={ends[source]} target={ends[target]}>{data}</edge>")
-    path.write_text("\n".join([*lines, "  </graph>", "</graphml>", ""]), encoding="utf-8")
-
-
-def _quoted(text: str) -> str:
-    """Return a text as the value of an attribute."""
-    return f'"{text.translate(_ESCAPES)}"'
+    rows = zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True)
+    edges = [(source, target, [*enumerate(each)]) for source, target, *each in rows]
+    values = {"nodes": nodes, "edges": edges, "numbers": list(numbers), "about": about or {}}
+    path.write_text(fill_template(TEXTS, "graph.graphml", values), encoding="utf-8")
 
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Joint graphs as files and as lines for a person: periods/NAME/, changes.csv and summary.json."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,8 @@ from dp_learn.glasso.joint import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.folder import Summary, write_end, write_graph, write_table
-from dp_learn.output.messages import describe_files
+from dp_learn.output.folder import Summary, rows_of, write_end, write_graph, write_table
+from dp_learn.output.messages import spell_lines
 from dp_learn.output.network import network_of, place_all, save_picture
 from dp_learn.output.several import SeveralResult, spell_p
 from dp_learn.pipeline.graph import AT_LEAST
@@ -117,6 +116,27 @@ class JointResult(SeveralResult[Joint]):
             zip(_NUMBERS, columns, strict=True)
         )
 
+    def changed(self, one: Change) -> list[dict[str, Any]]:
+        """Return the rows of the table of one change."""
+        before, after = self.sides(one)
+        return [row for row in rows_of(self.changes()) if (row["from"], row["to"]) == (before, after)]
+
+    def describe_kinds(self, one: Change) -> str:
+        """Return how many pairs are new, gone, larger or smaller after a change."""
+        kinds = Counter(self.kind_of_change(one, pair) for pair in self.found.changed(one).tolist())
+        return ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+
+    @property
+    def sentence(self) -> str:
+        """How many changes there are."""
+        found, count = self.found, len(self.found.claimed)
+        level = f"at a level of {1.0 - found.confidence:.2g} for all together"
+        if self.in_time:
+            return f"{counted(count, 'change point') if count else 'no change point was found'} {level}"
+        if len(self.names) == 2:
+            return f"the two networks {'differ' if count else 'were not found to differ'} {level}"
+        return f"{count} of {len(self.names)} networks differ{'s' * (count == 1)} from those of the others {level}"
+
     @property
     def pairs(self) -> Pairs:
         """The positions of the ends of every pair."""
@@ -214,48 +234,4 @@ class JointResult(SeveralResult[Joint]):
 
 def describe_joint(result: JointResult, folder: Path) -> str:
     """Return the lines that dp-learn joint prints."""
-    found = result.found
-    chosen = "chosen by the extended Bayesian information criterion" if found.scores else "as given"
-    lines = [
-        *result.describe_releases(),
-        f"{len(result.names)} graphs of {len(found.nodes)} columns, with {result.count_edges('edge')} each; "
-        f"estimated as if {result.coupling}",
-        f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
-        f"duality gap {found.solution.duality_gap:.2g}",
-    ]
-    if found.changes is not None:
-        lines += [summarize_changes(result), *(line for one in found.claimed for line in _describe_change(result, one))]
-    return "\n".join([*lines, describe_files(folder)])
-
-
-def summarize_changes(result: JointResult) -> str:
-    """Return a sentence on how many changes there are."""
-    found, count = result.found, len(result.found.claimed)
-    level = f"at a level of {1.0 - found.confidence:.2g} for all together"
-    if result.in_time:
-        return f"{counted(count, 'change point') if count else 'no change point was found'} {level}"
-    if len(result.names) == 2:
-        return f"the two networks {'differ' if count else 'were not found to differ'} {level}"
-    return f"{count} of {len(result.names)} networks differ{'s' * (count == 1)} from those of the others {level}"
-
-
-def _describe_change(result: JointResult, one: Change) -> list[str]:
-    """Return the lines on a change: how sure it is, and the pairs that changed."""
-    pairs = result.found.changed(one).tolist()
-    before, after = map(quote_name, result.sides(one))
-    kinds = Counter(result.kind_of_change(one, pair) for pair in pairs)
-    said = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
-    line = (
-        f"  {before} to {after} (p {spell_p(one.corrected)}): {counted(len(pairs), 'pair')} at a false discovery rate "
-        f"of {result.found.fdr:g}{f' ({said})' if said else ''}"
-    )
-    each: Sequence[Any] = [
-        (
-            result.ends(pair),
-            (one.before_value[pair], one.after_value[pair]),
-            one.difference[pair],
-            one.standard_error[pair],
-        )
-        for pair in pairs
-    ]
-    return [line, *result.describe_pairs(each, len(pairs), "changes.csv")]
+    return spell_lines("joint.txt", result, folder, spell_p=spell_p)

@@ -27,7 +27,7 @@ from dp_bundle.base.quoting import and_more, counted, printable, quote_name
 from dp_bundle.page.document import COMMUNITIES, shade
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate, is_strong
-from dp_learn.pipeline.measures import NodeMeasures, find_communities
+from dp_learn.pipeline.measures import NodeMeasures, find_communities, shorten_paths
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +143,7 @@ def make_network(
     weights = np.asarray(edges[measure], dtype=float)
     places = {name: place for place, name in enumerate(columns)}
     ends = np.array([[places[name] for name in edges[end]] for end in ("source", "target")], dtype=np.int64)
-    kept = _few(np.argsort(-np.abs(weights), kind="stable"), *ends.reshape(2, -1).tolist())
+    kept = _few(np.argsort(-np.abs(weights), kind="stable"), ends.reshape(2, -1))
     first, second = ends[:, kept]
     return Network(
         tuple(columns),
@@ -164,18 +164,11 @@ def count_by_strength(n_strong: int, n_edges: int, at_least: float) -> str:
     return f"{n_strong or 'none'} of at least {at_least:g} and {weaker or 'no'} weaker one{'s' * (weaker != 1)}"
 
 
-def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:
-    """Return the first links of an order that are between few enough columns."""
-    seen: set[int] = set()
-    kept = []
-    for link in order.tolist():
-        more = {sources[link], targets[link]} - seen
-        if len(seen) + len(more) <= MOST_NODES:
-            seen |= more
-            kept.append(link)
-            if len(kept) == MOST_EDGES:
-                break
-    return np.array(kept, dtype=np.int64)
+def _few(order: Places, ends: Places) -> Places:
+    """Return the first links of an order that are between the few columns that it begins with."""
+    met, firsts = np.unique(ends[:, order].T, return_index=True)
+    known = met[np.argsort(firsts)][:MOST_NODES]
+    return order[np.isin(ends[:, order], known).all(axis=0)][:MOST_EDGES]
 
 
 ASPECT = 1.5  # width over height of the area that graphs are drawn on
@@ -227,8 +220,7 @@ def place_nodes(n_nodes: int, ends: Places, weights: FloatArray) -> FloatArray:
     distances = np.where(np.eye(len(linked), dtype=bool), 0.0, math.inf)
     distances[rows[:, 0], rows[:, 1]] = distances[rows[:, 1], rows[:, 0]] = 1.0 + (_LONGEST - 1.0) * ranks
     lengths = distances.copy()
-    for node in range(len(linked)):  # Floyd and Warshall: shortest paths by way of this node
-        np.minimum(distances, distances[:, node, None] + distances[node], out=distances)
+    shorten_paths(distances)
 
     firsts = np.argmax(np.isfinite(distances), axis=1)  # the first node of each one's part
     parts = [np.flatnonzero(firsts == first) for first in np.unique(firsts)]

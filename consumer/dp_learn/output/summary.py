@@ -46,8 +46,8 @@ class GraphResult(Result):
         Where it is the graphical lasso's: how the graph was found.
     tables : mapping of str to Columns
         Further tables, by the name of their file.
-    lines : sequence of str
-        What another estimator than the graphical lasso has to say to a person.
+    why_none : str
+        Why a graph of another estimator than the graphical lasso would have no edge.
     stability : Stability or None
         Of the graph, where it was asked for.
     histograms : tuple of Margin
@@ -59,7 +59,7 @@ class GraphResult(Result):
     graph: GraphEstimate | None = None
     learned: Learned | None = None
     tables: Mapping[str, Columns] = field(default_factory=dict)
-    lines: Sequence[str] = ()
+    why_none: str = ""
     stability: Stability | None = None
     histograms: tuple[Margin, ...] = ()
 

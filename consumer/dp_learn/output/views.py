@@ -23,7 +23,7 @@ from dp_bundle.files.new_files import write_whole
 from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
-from dp_learn.output.joint import JointResult, summarize_changes
+from dp_learn.output.joint import JointResult
 from dp_learn.output.messages import describe_methods
 from dp_learn.output.network import draw_intervals, draw_network, network_of, new_sheet, save_picture
 from dp_learn.output.summary import GraphResult, read_histograms, summarize
@@ -437,7 +437,7 @@ class Joint(joint.Joint, _View):
 
     def _repr_html_(self) -> str:
         """Return what was found in a sentence, for a notebook."""
-        return _paragraphs([summarize_changes(self.result())])
+        return _paragraphs([self.result().sentence])
 
     def result(self) -> JointResult:
         """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""

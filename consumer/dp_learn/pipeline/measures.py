@@ -152,8 +152,7 @@ def measure_paths(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     distances = np.full(weights.shape, np.inf)
     distances[first, second] = lengths
     np.fill_diagonal(distances, 0.0)
-    for node in range(n_nodes):  # Floyd and Warshall's paths through one node after the other
-        np.minimum(distances, distances[:, node, None] + distances[node], out=distances)
+    shorten_paths(distances)
 
     betweenness = np.zeros(n_nodes)
     for source, own in enumerate(distances):
@@ -167,6 +166,12 @@ def measure_paths(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     reached, totals = np.isfinite(distances).sum(axis=1) - 1.0, np.where(np.isfinite(distances), distances, 0.0).sum(1)
     closeness = np.divide(reached * reached, totals * (n_nodes - 1.0), out=np.zeros(n_nodes), where=totals > 0.0)
     return betweenness, closeness
+
+
+def shorten_paths(distances: FloatArray) -> None:
+    """Make the lengths of links, infinite where there is none, the lengths of shortest paths (Floyd and Warshall)."""
+    for node in range(len(distances)):  # by way of one node after the other
+        np.minimum(distances, distances[:, node, None] + distances[node], out=distances)
 
 
 def _sum_steps(start: npt.ArrayLike, before: npt.NDArray[np.intp], after: npt.NDArray[np.intp]) -> FloatArray:

@@ -1,11 +1,9 @@
 """The page of a comparison: the graph of each release in one layout, with the differences in colour, and tables."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, Range1d
 
 from dp_bundle.base.quoting import counted
@@ -17,21 +15,23 @@ from dp_bundle.page.document import (
     figure_text,
     hover,
     new_figure,
-    number,
     render_page,
     shade,
 )
+from dp_bundle.page.document import (
+    number as spell_number,
+)
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.comparison import ComparisonResult
+from dp_learn.output.comparison import ComparisonResult, describe_tests
+from dp_learn.output.messages import fill_lines
 from dp_learn.output.network import place_nodes
 from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.report import TEMPLATES, origin, write_names
-from dp_learn.output.several import describe_tests
 
 MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
 _LONGEST_NAME, _MOST_LABELS = 18, 60
-LARGER, SMALLER, SAME = "larger", "smaller", "same"
+KINDS = {1: "larger", -1: "smaller", 0: "same"}  # by the sign of a change
 _SIDE = 0.6  # of the half width, beyond which a name stands inwards of its column
 _NAMES: dict[str, Meaning] = {
     "source": ("Column", None, ""),
@@ -63,7 +63,6 @@ _OF_STRENGTHS: dict[str, Meaning] = {
     "strength_first": ("{first}", ".3f", ""),
     "strength_second": ("{second}", ".3f", ""),
 }
-Places = npt.NDArray[np.intp]
 
 
 def make_comparison_page(result: ComparisonResult, command: str) -> str:
@@ -96,29 +95,7 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
 
 def summarize_comparison(result: ComparisonResult) -> list[str]:
     """Return what was found, in sentences that need little statistics."""
-    found = result.found
-    each, n_found = found.differences, sum(map(result.n_different, range(len(found.differences.each))))
-    n_tested = int(np.count_nonzero(each.is_comparable)) * len(each.each)
-    smallest = min(each.largest.p_value, each.squares.p_value)
-    level = 1.0 - found.confidence
-    tests = describe_tests(each.largest, each.squares)
-    if smallest < level / 2.0:
-        whole = f"The networks differ ({tests})."
-    else:
-        whole = (
-            f"That the networks are the same cannot be ruled out ({tests}): this does not show that they are, as small "
-            "differences cannot be seen in these data."
-        )
-    pairs = (
-        f"{n_found:,} of {n_tested:,} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}."
-        if n_found
-        else f"None of {n_tested:,} pairs differs at a false discovery rate of {found.fdr:g}."
-    )
-    visible = [
-        f"{result.names[one.second]} less {result.names[one.first]}: {result.describe_visible(one)}."
-        for one in each.each
-    ]
-    return [whole, pairs, *visible, "All errors are those of sampling and of the noise that was added to each release."]
+    return fill_lines("networks.txt", result, describe_tests=describe_tests)
 
 
 def _tests_table(result: ComparisonResult) -> PageTable:
@@ -126,13 +103,8 @@ def _tests_table(result: ComparisonResult) -> PageTable:
     found = result.found
     each = found.differences
     rows = [
-        (
-            f"{result.names[one.second]} less {result.names[one.first]}",
-            result.n_different(place),
-            one.largest,
-            one.squares,
-        )
-        for place, one in enumerate(each.each)
+        (f"{result.names[one.second]} less {result.names[one.first]}", len(pairs), one.largest, one.squares)
+        for one, (pairs, _) in zip(each.each, result.differing, strict=True)
     ]
     if len(rows) > 1:
         rows.append(("all releases", sum(row[1] for row in rows), each.largest, each.squares))
@@ -179,52 +151,43 @@ def _draw_graphs(result: ComparisonResult) -> list[Figure]:
 
     With more than two releases that is the first one, whose own links have no colour.
     """
-    found = result.found
-    each = found.differences
-    sources, targets = each.pairs
-    differs = np.any([np.nan_to_num(q, nan=1.0) <= found.fdr for q in each.q_values], axis=0)
-    size = np.max([np.abs(one.value) for one in each.estimates], axis=0)
-    drawn = np.flatnonzero(each.is_link | differs)
+    found, each = result.found, result.found.differences
+    values, differs = np.array([one.value for one in each.estimates]), np.array(each.q_values) <= found.fdr
+    kinds = np.zeros(values.shape, dtype=int)
+    for one, is_found in zip(each.each, differs, strict=True):
+        if one.first == 0:
+            kinds[one.second] = np.sign(values[one.second] - values[0]) * is_found
+    if len(values) == 2:
+        kinds[0] = -kinds[1]
+
+    size, any_differs = np.abs(values).max(axis=0), differs.any(axis=0)
+    drawn = np.flatnonzero(each.is_link | any_differs)
+    drawn = drawn[np.argsort(-(size + 2.0 * any_differs)[drawn], kind="stable")][:MOST_LINKS]
     if not len(drawn):
         return []
-    drawn = drawn[np.argsort(-(size[drawn] + 2.0 * differs[drawn]), kind="stable")][:MOST_LINKS]
-    places = place_nodes(len(found.nodes), np.column_stack([sources[drawn], targets[drawn]]), size[drawn])
-    strongest = float(size[drawn].max())
+    ends = np.column_stack(each.pairs)[drawn]
+    places = place_nodes(len(found.nodes), ends, size[drawn])
+    widths = 0.6 + 7.0 * np.abs(values[:, drawn]) / size[drawn].max()
     figures = []
-    for place, name in enumerate(result.names[:MOST_GRAPHS]):
-        lines, n_differ = _link_source(result, place, drawn, places, strongest)
+    for number, name in enumerate(result.names[:MOST_GRAPHS]):
+        own, kind = values[number, drawn], kinds[number, drawn]
+        order = np.argsort(kind != 0, kind="stable")  # links that differ are drawn last
+        between = places[ends[order]]
+        columns = {
+            **dict(zip(("x0", "y0", "x1", "y1"), between.reshape(-1, 4).T, strict=True)),
+            "kind": [KINDS[sign] for sign in kind[order].tolist()],
+            "width": widths[number, order],
+            "dash": ["9 6" if value < 0.0 else "solid" for value in own[order]],
+            "ends": [" – ".join(figure_text(found.nodes[end], 80) for end in pair) for pair in ends[order]],
+            "value": [f"partial correlation {spell_number(value, '+.3f')}" for value in own[order].tolist()],
+        }
         plot = graph_plot(_HEIGHT)
-        draw_links(plot, lines, "faint", [("", "<b>@ends</b>"), ("", "@value"), ("", "@told")])
+        draw_links(plot, ColumnDataSource(columns), "faint")
         add_nodes(plot, found.nodes, places)
-        drew = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour."
-        told = f"{drew} All numbers are in the table of differences."
-        figures.append(Figure(f"graph-{place}", figure_text(name, 60), _caption(result, place), told, plot))
+        told = f"{counted(len(drawn), 'link')} drawn, {np.count_nonzero(kind)} in colour."
+        about = "All numbers are in the table of differences."
+        figures.append(Figure(f"graph-{number}", figure_text(name, 60), told, about, plot))
     return figures
-
-
-def _link_source(
-    result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float
-) -> tuple[ColumnDataSource, int]:
-    """Return the links of a release as a figure draws them, those that differ last, and how many do."""
-    found = result.found
-    kinds, told = _kinds(result, number, drawn)
-    order = np.argsort([kind != SAME for kind in kinds], kind="stable")
-    value = found.differences.estimates[number].value[drawn][order]
-    sources, targets = (ends[drawn][order] for ends in found.differences.pairs)
-    pairs = zip(sources.tolist(), targets.tolist(), strict=True)
-    columns = {
-        "x0": places[sources, 0],
-        "y0": places[sources, 1],
-        "x1": places[targets, 0],
-        "y1": places[targets, 1],
-        "kind": [kinds[place] for place in order],
-        "width": 0.6 + 7.0 * np.abs(value) / strongest,
-        "dash": ["9 6" if each < 0.0 else "solid" for each in value],
-        "ends": [" – ".join(figure_text(found.nodes[end], 80) for end in pair) for pair in pairs],
-        "value": [f"partial correlation {number_of(each)}" for each in value],
-        "told": [told[place] for place in order],
-    }
-    return ColumnDataSource(columns), sum(kind != SAME for kind in kinds)
 
 
 def graph_plot(height: int) -> Any:
@@ -235,13 +198,16 @@ def graph_plot(height: int) -> Any:
     return plot
 
 
-def draw_links(plot: Any, source: ColumnDataSource, same: str, told: list[tuple[str, str]]) -> None:
+def draw_links(plot: Any, source: ColumnDataSource, same: str) -> None:
     """Draw links that are larger, smaller, or in a colour for the same, and what the pointer tells of them."""
     palette = [shade(name).light for name in ("positive", "negative", same)]
-    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[LARGER, SMALLER, SAME], palette=palette)}
+    colour = {
+        "field": "kind",
+        "transform": CategoricalColorMapper(factors=[KINDS[sign] for sign in (1, -1, 0)], palette=palette),
+    }
     width = {"line_width": "width", "line_dash": "dash", "line_cap": "butt"}
     links = plot.segment("x0", "y0", "x1", "y1", source=source, line_color=colour, **width)
-    plot.add_tools(hover(told, renderers=[links]))
+    plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value")], renderers=[links]))
 
 
 def add_nodes(plot: Any, nodes: Sequence[str], places: FloatArray) -> None:
@@ -262,39 +228,3 @@ def add_nodes(plot: Any, nodes: Sequence[str], places: FloatArray) -> None:
     discs = plot.scatter("x", "y", source=source, size=9, **filled)
     write_names(plot, source, y_offset=-8, text_align="align")
     plot.add_tools(hover([("", "<b>@name</b>")], renderers=[discs]))
-
-
-def number_of(value: float) -> str:
-    """Return a partial correlation as the page spells it."""
-    return number(float(value), "+.3f")
-
-
-def _kinds(result: ComparisonResult, number: int, drawn: Places) -> tuple[list[str], list[str]]:
-    """Return whether each partial correlation is clearly larger or smaller than in the other release; in words, too."""
-    found, each = result.found, result.found.differences
-    other = (1 - number) if len(result.bundles) == 2 else 0
-    if other == number:
-        return [SAME] * len(drawn), [""] * len(drawn)
-
-    place = next(place for place, one in enumerate(each.each) if {one.first, one.second} == {number, other})
-    here, there = (each.estimates[which].value[drawn].tolist() for which in (number, other))
-    kinds, told = [], []
-    for value, theirs, q_value in zip(here, there, each.q_values[place][drawn].tolist(), strict=True):
-        kinds.append((LARGER if value > theirs else SMALLER) if q_value <= found.fdr else SAME)
-        said = "cannot be compared" if math.isnan(q_value) else f"q-value {q_value:.2g}"
-        told.append(f"there {number_of(theirs)}, {said}")
-    return kinds, told
-
-
-def _caption(result: ComparisonResult, number: int) -> str:
-    if len(result.bundles) > 2 and number == 0:
-        return (
-            "Each line is a link, wider where it is stronger and dashed where it is negative. The other graphs are "
-            "compared with this one, which has no colours."
-        )
-    where = result.names[1 - number] if len(result.bundles) == 2 else result.names[0]
-    return (
-        "Links are wider where they are stronger, and dashed where they are negative. The partial correlation of blue "
-        f"ones is larger here than in {figure_text(where, 60)}, that of orange ones smaller, at the stated false "
-        "discovery rate. Of grey ones no difference from there was found."
-    )

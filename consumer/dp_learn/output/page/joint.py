@@ -23,7 +23,7 @@ from dp_bundle.page.document import (
 )
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.joint import JointResult, summarize_changes
+from dp_learn.output.joint import JointResult
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import Meaning, make_table
 from dp_learn.output.page.report import TEMPLATES, empty_source, origin
@@ -99,17 +99,17 @@ def make_joint_page(result: JointResult, command: str) -> str:
     """
     found, links = result.found, _Links(result)
     drawn = len(links.pairs[0])
-    figures = [_draw_graph(result), _draw_link(result, links)] if drawn else []
+    figures = [_draw_graph(result)] if drawn else []
     if found.changes is not None:
         figures.append(_draw_evidence(result))
     values: dict[str, Any] = {
         "names": result.names,
         "in_time": result.in_time,
-        "sentences": [f"{summarize_changes(result)[:1].upper()}{summarize_changes(result)[1:]}.", *_explain(result)],
+        "result": result,
         "warnings": result.warnings,
         "notes": result.notes,
         "figures": {each.name: each for each in figures},
-        "links": [links.ends(link) for link in range(drawn)],
+        "n_links": drawn,
         "charts": [_chart(result, links, link) for link in range(min(drawn, MOST_CHARTS))],
         "size": (_WIDTH, _TALL),
         "changed": _changes_table(result),
@@ -121,33 +121,17 @@ def make_joint_page(result: JointResult, command: str) -> str:
     return render_page(Page(TEMPLATES, "joint.html", title, values, figures, ["joint.js"] if drawn else [], data))
 
 
-def _explain(result: JointResult) -> list[str]:
-    found = result.found
-    n_changed = sum(len(found.changed(one)) for one in result.found.claimed)
-    pairs = "pair has" if n_changed == 1 else "pairs have"
-    return [
-        f"{n_changed or 'No'} {pairs if n_changed else 'pair has'} changed at a false discovery rate of {found.fdr:g}.",
-        "All errors are those of sampling and of the noise that was added to each release. That two joint graphs "
-        "differ does not show a change by itself: what is claimed is what these tests find.",
-    ]
-
-
 def _data(result: JointResult, links: _Links) -> dict[str, Any]:
     """Return what the page's script draws from."""
     places = np.nan_to_num(result.places)
     first, second = links.pairs
-    estimates = links.estimates
     ends = {"x0": places[first, 0], "y0": places[first, 1], "x1": places[second, 0], "y1": places[second, 1]}
-    low, high = ([], []) if estimates is None else (estimates[0] - _Z * estimates[1], estimates[0] + _Z * estimates[1])
     return {
         "names": [figure_text(name, 60) for name in result.names],
         "ends": [links.ends(link) for link in range(len(first))],
         **{name: _rounded(values) for name, values in ends.items()},
         "weights": _rounded(links.weights),
         "kinds": links.kinds.tolist(),
-        "estimates": [] if estimates is None else _rounded(estimates[0]),
-        "low": _rounded(low),
-        "high": _rounded(high),
     }
 
 
@@ -159,7 +143,7 @@ def _draw_graph(result: JointResult) -> Figure:
     """Return the figure that the slider changes, which begins with the first period."""
     plot = graph_plot(_HEIGHT)
     source = empty_source("joint-links", "x0 y0 x1 y1 kind width dash ends value")
-    draw_links(plot, source, "node", [("", "<b>@ends</b>"), ("", "@value")])
+    draw_links(plot, source, "node")
     add_nodes(plot, result.found.nodes, result.places)
     since = "since the last change point" if result.in_time else "than in the others"
     caption = (
@@ -168,27 +152,6 @@ def _draw_graph(result: JointResult) -> Figure:
     )
     told = f"{result.count_edges('link')} in a period. All numbers are in the folders of the periods."
     return Figure("graph", "The graph of a period", caption, told, plot)
-
-
-def _draw_link(result: JointResult, links: _Links) -> Figure:
-    """Return the figure of one link over all periods, which the list changes."""
-    names = _short_names(result)
-    plot = new_figure(height=_LOW_HEIGHT, x_range=FactorRange(factors=names), y_axis_label="partial correlation")
-    plot.xaxis.major_label_orientation = 0.9
-    weights = links.weights[:, 0]
-    y, error = (weights, 0.0) if links.estimates is None else (each[:, 0] for each in links.estimates)
-    numbers = {"y": y, "low": y - _Z * error, "high": y + _Z * error}
-    own = ColumnDataSource({"x": names, **{name: _rounded(each) for name, each in numbers.items()}}, name="joint-own")
-    line = ColumnDataSource({"x": names, "y": weights}, name="joint-line")
-    plot.segment("x", "low", "x", "high", source=own, line_color=shade("control").light, line_width=1.5)
-    points = plot.scatter("x", "y", source=own, size=6, fill_color=shade("control").light, line_color=None)
-    plot.line("x", "y", source=line, line_color=shade("link").light, line_width=2.5)
-    plot.add_tools(hover([("", "<b>@x</b>"), ("", "@y{+0.000} (@low{+0.000} to @high{+0.000})")], renderers=[points]))
-    caption = (
-        "Points are estimates from each period alone, without a graph, with 95 % intervals. The line is the joint "
-        "graph, which is zero where there is no link."
-    )
-    return Figure("link", "A link over all periods", caption, "The small charts below show the same.", plot)
 
 
 def _draw_evidence(result: JointResult) -> Figure:

@@ -88,15 +88,16 @@ def make_table(
     return PageTable(name, caption, columns, more, headings)
 
 
-_DROWNED = "left out: its variance cannot be distinguished from the noise"
-_GROUP = "columns linked among each other."
-_COLLINEAR = "others determine it: its links cannot be distinguished"
-_SHORT = {False: "on this graph", True: "shrunk for the noise"}  # of the weights of links
-_CROSS = {
-    False: "Each cross is the estimate on this graph, which supposes that all other links are absent.",
-    True: "Each cross is the weight of the link, shrunk for the noise: the estimate on this graph as far as it lies "
-    "between the disc’s and this shrunk.",
+COLUMNS: dict[str, Meaning] = {
+    "column": ("Column", None, ""),
+    "links": ("Links", ".0f", ""),
+    "strongest": ("Strongest link", None, ""),
+    "group": ("Group", ".0f", "columns linked among each other."),
+    "noise": ("Noise, %", ".1f", "the share of the noise in the published variance."),
+    "remark": ("Remark", None, ""),
 }
+_DROWNED = "left out: its variance cannot be distinguished from the noise"
+_COLLINEAR = "others determine it: its links cannot be distinguished"
 _MOST, _LONGEST_NAME = 30, 40
 _MARGIN = 0.04  # on either side of all intervals, in parts of their range
 _TICKS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
@@ -105,7 +106,7 @@ _TICKS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0)
 def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
     """Return a table of strong edges and one of weaker ones, as far as there are any, both in the order of edges."""
     label, form, about = EDGES["partial_correlation"]
-    about = about.format(weight=_SHORT[_is_shrunk(graph)])
+    about = about.format(weight="on this graph" if graph.shrunk_weights is None else "shrunk for the noise")
     if graph.categories:
         form = ".3f"
         about = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
@@ -126,10 +127,6 @@ def edges_tables(graph: GraphEstimate, at_least: float) -> list[PageTable]:
             caption = f"{counted(n_edges, which)}{said}, {order}."
             tables.append(make_table(name, caption, part, meanings, "edges.csv", headings=2))
     return tables
-
-
-def _is_shrunk(graph: GraphEstimate) -> bool:
-    return graph.shrunk_weights is not None
 
 
 def loadings_table(graph: GraphEstimate) -> list[PageTable]:
@@ -153,19 +150,15 @@ def columns_table(found: GraphResult, network: Network | None) -> PageTable:
     """Return the table of columns: their links, their group, their noise, and why some were left out."""
     summary = found.summary
     drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
-    every = [*dict.fromkeys((*summary["columns"], *drowned))]
-    names = every[:MOST_ROWS]
-    columns = [TableColumn("Column", names)]
+    names = [*dict.fromkeys((*summary["columns"], *drowned))]
+    table: dict[str, Any] = {"column": names}
     if network is not None:
-        columns += _link_columns(network, names)
+        table |= _links_of(network, names)
     if (shares := summary["noise_share_of_variance"]) is not None:
-        percent = [100.0 * shares[name] for name in names]
-        columns.append(TableColumn("Noise, %", percent, ".1f", "the share of the noise in the published variance."))
+        table["noise"] = np.array([100.0 * shares[name] for name in names])
     if drowned or collinear:
-        said = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
-        columns.append(TableColumn("Remark", said))
-    more = f"The first {MOST_ROWS} of {len(every)} columns; summary.json has all." if every[MOST_ROWS:] else ""
-    return PageTable("columns-table", "The columns of the data.", columns, more)
+        table["remark"] = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
+    return make_table("columns-table", "The columns of the data.", table, COLUMNS, "summary.json")
 
 
 def nodes_table(found: GraphResult) -> PageTable | None:
@@ -177,21 +170,20 @@ def nodes_table(found: GraphResult) -> PageTable | None:
     return make_table("nodes-table", "What nodes are like, the strongest first.", table, NODES, "nodes.csv")
 
 
-def _link_columns(network: Network, names: Sequence[str]) -> list[TableColumn]:
+def _links_of(network: Network, names: Sequence[str]) -> dict[str, Any]:
     """Return the number of links, the strongest link and the group of every column."""
-    known = {name: place for place, name in enumerate(network.columns)}
-    groups = {place: number for number, group in enumerate(network.communities, start=1) for place in group}
-    strongest: dict[int, str] = {}
-    links = zip(network.sources.tolist(), network.targets.tolist(), network.weights, network.unsigned, strict=True)
-    for source, target, weight, unsigned in links:
-        said = number(float(weight), ".2f" if unsigned else "+.2f")
-        for place, other in ((source, target), (target, source)):
-            strongest.setdefault(place, f"{network.columns[other]} ({said})")
-    places = [known.get(name, -1) for name in names]
-    n_links = [float(network.degrees[place]) if place >= 0 else math.nan for place in places]
-    group = TableColumn("Group", [groups.get(place, math.nan) for place in places], ".0f", _GROUP)
-    surest = TableColumn("Strongest link", [strongest.get(place, "") for place in places])
-    return [TableColumn("Links", n_links, ".0f"), surest, group]
+    strongest: dict[str, str] = {}
+    for ends, weight, unsigned in zip(network.ends, network.weights.tolist(), network.unsigned, strict=True):
+        said, pair = number(weight, ".2f" if unsigned else "+.2f"), [network.columns[end] for end in ends]
+        for name, other in (pair, reversed(pair)):
+            strongest.setdefault(name, f"{other} ({said})")
+    degrees = dict(zip(network.columns, network.degrees.tolist(), strict=True))
+    groups = {network.columns[at]: place for place, group in enumerate(network.communities, start=1) for at in group}
+    return {
+        "links": np.array([degrees.get(name, math.nan) for name in names]),
+        "strongest": [strongest.get(name, "") for name in names],
+        "group": np.array([groups.get(name, math.nan) for name in names]),
+    }
 
 
 def plain_table(name: str, caption: str, table: Columns, file: str) -> PageTable:
@@ -223,14 +215,12 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """The first links of the tables with their intervals, and what is said of them."""
+    """The first links of the tables with their intervals: how many exclude zero, and how many links there are."""
 
     rows: list[Interval]
     ticks: list[tuple[float, str]]
-    title: str
-    caption: str
-    alternative: str
-    weights: str
+    n_sure: int
+    n_edges: int
 
 
 def find_forest(graph: GraphEstimate, at_least: float) -> Forest | None:
@@ -257,24 +247,4 @@ def find_forest(graph: GraphEstimate, at_least: float) -> Forest | None:
         rows.append(Interval(ends, words, fitted, q_value, colour, *map(percent, own)))
     ticks = [(percent(tick), f"{tick:g}".replace("-", MINUS)) for tick in _TICKS if least <= tick <= largest]
     n_sure = int(np.count_nonzero((numbers[0] > 0.0) | (numbers[1] < 0.0)))
-    title = f"The first {len(rows)} links" if len(rows) < len(edges["source"]) else counted(len(rows), "link")
-    return Forest(
-        rows, ticks, f"{title}, with intervals", _explain(graph), _tell(rows, n_sure), _SHORT[_is_shrunk(graph)]
-    )
-
-
-def _explain(graph: GraphEstimate) -> str:
-    """Return how the intervals are read."""
-    penalised = " The links were chosen by the sparse estimate, not by tests: an interval may hold zero."
-    return (
-        "Each disc is an estimate that assumes no graph, with its 95 % interval, which accounts for the noise; blue is "
-        f"positive and orange negative. {_CROSS[_is_shrunk(graph)]}{'' if graph.fdr is not None else penalised} An "
-        "interval holds for one pair at a time, not for all of them at once."
-    )
-
-
-def _tell(rows: Sequence[Interval], n_sure: int) -> str:
-    """Return how many intervals exclude zero."""
-    if len(rows) == 1:
-        return f"The interval {'excludes' if n_sure else 'includes'} zero."
-    return f"{n_sure} of these {len(rows)} intervals exclude zero."
+    return Forest(rows, ticks, n_sure, len(edges["source"]))

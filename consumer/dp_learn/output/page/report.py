@@ -11,8 +11,10 @@ correlations as published, without the noise, and as estimated, all in one order
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,6 @@ from bokeh.models import (
     BasicTicker,
     CategoricalColorMapper,
     ColumnDataSource,
-    FixedTicker,
     LinearColorMapper,
     PanTool,
     PrintfTickFormatter,
@@ -30,8 +31,9 @@ from bokeh.models import (
 )
 from bokeh.models.annotations import BoxAnnotation, ColorBar, Span
 
-from dp_bundle.base.quoting import counted
+from dp_bundle.base.quoting import round_up
 from dp_bundle.describe import sentences
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import (
     COMMUNITIES,
     DIVERGING,
@@ -54,7 +56,13 @@ from dp_learn.matrices.choices import Rule
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.description import Description
 from dp_learn.output.folder import Result
-from dp_learn.output.messages import SOFTWARE, describe_methods, describe_notes, key_figures, summarize_plainly
+from dp_learn.output.messages import (
+    SOFTWARE,
+    describe_methods,
+    describe_notes,
+    fill_lines,
+    summarize_plainly,
+)
 from dp_learn.output.network import MOST_UNLINKED, Network
 from dp_learn.output.page.links import (
     columns_table,
@@ -105,20 +113,24 @@ def make_report(found: GraphResult, command: str) -> str:
         "visible": [] if seen is None else [draw_visibility(seen)],
     }
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
+    columns, drowned = found.summary["columns"], found.summary["drowned_columns"]
     values: dict[str, Any] = {
         "names": list(dict.fromkeys(names)),
         "summary": found.summary,
         "sentences": summarize_plainly(found, network),
         "notes": describe_notes(found),
-        "key_figures": key_figures(found, network),
+        "n_published": len({*columns, *drowned, *found.summary.get("determined_columns", ())}),
+        "strengths": list(dict.fromkeys(_strength(bundle.release.guarantee) for bundle in found.bundles)),
         "network": network,
+        "median": median,
+        "graph": found.graph,
         "figures": figures,
         "tables": _tables(found),
         "nodes": nodes_table(found),
         "columns": columns_table(found, network),
         "maps": maps,
         "learned": found.learned,
-        "refit": "" if found.learned is None else explain_refit(found.learned),
+        "n_links": (0, 0) if found.learned is None else count_links(found.learned),
         "visible": [] if seen is None else describe_visibility(seen),
         "visible_table": None if seen is None else visibility_table(seen),
         "margins": draw_margins(found.histograms, found.bundles[0].release),
@@ -126,11 +138,16 @@ def make_report(found: GraphResult, command: str) -> str:
         **origin(found, command),
     }
     data = {} if graph is None else {"graph": network_data(graph, found.summary["noise_share_of_variance"])}
-    data |= {} if maps is None else {"heat": heat_map_data(maps)}
+    data |= {} if maps is None else {"heat": heat_map_data(maps, figures["heat"])}
     title = f"{', '.join(values['names'])}: {found.summary['estimator']}"
     scripts = [script for name, script in _SCRIPTS.items() if figures[name]]
     drawn = [figure for group in figures.values() for figure in group]
     return render_page(Page(TEMPLATES, "report.html", title, values, drawn, scripts, data))
+
+
+def _strength(guarantee: Guarantee) -> str:
+    strengths = (("ε", guarantee.epsilon), ("μ", guarantee.mu), ("ρ", guarantee.rho))
+    return next(f"{symbol} = {round_up(value, 3)}" for symbol, value in strengths if value is not None)
 
 
 def make_description_page(found: Description, command: str) -> str:
@@ -183,7 +200,15 @@ def draw_network(network: Network) -> Figure:
         hover([("", "<b>@name</b>"), ("", "@links"), ("", "@noise")], renderers=[discs]),
         hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@interval"), ("", "@q")], renderers=[touched]),
     )
-    return Figure("graph", "Columns and the links between them", _caption(network), _alternative(network), plot)
+    most = int(np.argmax(network.degrees))
+    known = {"network": network, "most": most, "at_first": _AT_FIRST, "most_unlinked": MOST_UNLINKED}
+    return new_drawing("graph", plot, **known)
+
+
+def new_drawing(name: str, plot: Any, **known: Any) -> Figure:
+    """Return a figure with what the template says of one of that name, by what is known of it."""
+    title, caption, told = fill_lines("figures.txt", None, figure=name, short=figure_text, size=_size, **known)
+    return Figure(name, title, caption, told, plot)
 
 
 def write_names(plot: Any, source: ColumnDataSource, **place: Any) -> None:
@@ -237,55 +262,22 @@ def _short(values: FloatArray) -> list[float | None]:
     return [None if np.isnan(value) else float(f"{value:.5g}") for value in values.tolist()]
 
 
-def _caption(network: Network) -> str:
-    n_drawn = len(network.weights)
-    few = f" Only {n_drawn:,} of the strongest, among {int(network.drawn.sum())} columns, can be shown."
-    strongest = f" At first the strongest {_AT_FIRST} are shown." if n_drawn > _AT_FIRST else ""
-    strongest += "" if network.n_edges == n_drawn else few
-    hidden = int(np.count_nonzero(network.degrees == 0)) - MOST_UNLINKED
-    if hidden > 0:
-        more = counted(hidden, "more column")
-        strongest += f" {more} without a link {'is' if hidden == 1 else 'are'} not drawn."
-    return (
-        f"Each disc is a column, larger with more links; each line is a {network.measure}, wider where it is stronger, "
-        "and dashed where it is negative. Columns of one colour are linked among each other more than with others. "
-        f"Places have no meaning but that linked columns are near each other.{strongest}"
-    )
-
-
-def _alternative(network: Network) -> str:
-    most = int(np.argmax(network.degrees))
-    if network.n_edges == 1:
-        ends = " and ".join(f"“{figure_text(network.columns[each[0]])}”" for each in (network.sources, network.targets))
-        return f"One link, between {ends}. All numbers are in the tables of links and of columns."
-    n_groups = len(network.communities)
-    return (
-        f"{network.n_edges:,} links in {counted(n_groups, 'group')} of columns; "
-        f"“{figure_text(network.columns[most])}” has the most, {network.degrees[most]}. "
-        "All numbers are in the tables of links and of columns."
-    )
-
-
 _ROOM = 1.15  # beyond the path, on either side
 _SIZE = 0.1  # the partial correlation that readers ask about
 _POINTS = 101
 MOST_COLUMNS = 400  # that a map can show, and a page can hold
 _BEST_ORDER = 150  # columns, up to which neighbours are arranged as well as can be
 _WIDE = 0.9  # over high, with the scale below
-_ROUNDED = 0.005  # what two decimals show as nothing
 _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
-def explain_refit(learned: Learned) -> str:
-    """Return a sentence on the links that the chosen penalty leaves, where the fit on these has fewer; or nothing."""
-    estimates = (learned.fit.solution.precision, learned.fit.precision)
-    chosen, left = (int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1))) for each in estimates)
-    if left == chosen:
-        return ""
-    return (
-        f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
-        f"penalty, and left {left:,} of them."
+def count_links(learned: Learned) -> tuple[int, int]:
+    """Return the numbers of links that the chosen penalty leaves, and that the fit on these has."""
+    solution, fit = (
+        int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1)))
+        for each in (learned.fit.solution.precision, learned.fit.precision)
     )
+    return solution, fit
 
 
 def draw_paths(found: GraphResult) -> list[Figure]:
@@ -294,34 +286,19 @@ def draw_paths(found: GraphResult) -> list[Figure]:
     selection = None if learned is None else learned.fit.selection
     if learned is None or selection is None or np.isfinite(selection.scores).sum() < 2:
         return []
-    smallest = learned.smallest_alpha
-    best = int(np.flatnonzero(selection.alphas == selection.alpha)[0])
-
-    known = np.isfinite(selection.scores)
-    low, high = selection.scores[known].min(), selection.scores[known].max()
-    told = (
-        f"The score is known at {int(known.sum())} of {len(selection.alphas)} penalties, from {number(low, '.4g')} to "
-        f"{number(high, '.4g')}; at the chosen one it is {number(selection.scores[best], '.4g')}."
-    )
-    left = "" if known.all() else " The rule ended before the smallest penalties of the path."
-    caption = f"The score of each penalty by the rule that chose; the line marks the choice.{left}"
-    plot = _draw_path(selection, selection.scores, smallest, "score (larger is better)")
-    scores = Figure("alpha-scores", "Score of each penalty", caption, told, plot)
-
     what = "link" if learned.fit.nodes.are_numbers or learned.settings.select == Rule.STARS else "parameter"
-    n_chosen, most = int(selection.n_edges[best]), int(np.nanmax(selection.n_edges))
-    are = "is" if n_chosen == 1 else "are"
-    told = f"There {are} {counted(n_chosen, what)} at the chosen penalty, and up to {most:,} at others."
-    shaded = " The shaded range has no solution." if 0.0 < smallest < math.inf else ""
-    allows = f"The number of {what}s at each penalty: a smaller penalty allows more of them."
-    several = (
-        "" if what == "link" else " A link of a category has one for each level but one, or for each pair of these."
-    )
-    plot = _draw_path(selection, selection.n_edges, smallest, f"{what}s")
-    return [
-        scores,
-        Figure("alpha-edges", f"{what.capitalize()}s at each penalty", allows + several + shaded, told, plot),
-    ]
+    best, smallest = int(np.flatnonzero(selection.alphas == selection.alpha)[0]), learned.smallest_alpha
+    figures = []
+    for name, values, label in (
+        ("alpha-scores", selection.scores, "score (larger is better)"),
+        ("alpha-edges", selection.n_edges, f"{what}s"),
+    ):
+        known = values[np.isfinite(values)]
+        numbers = {"n": len(values), "n_known": len(known), "chosen": values[best]}
+        ends = {"least": known.min(), "most": known.max(), "is_shaded": 0.0 < smallest < math.inf}
+        plot = _draw_path(selection, values, smallest, label)
+        figures.append(new_drawing(name, plot, what=what, **numbers, **ends))
+    return figures
 
 
 def _draw_path(selection: Selection, values: FloatArray, smallest: float, label: str) -> Any:
@@ -335,7 +312,6 @@ def _draw_path(selection: Selection, values: FloatArray, smallest: float, label:
     low, high = float(least / _ROOM**2), float(alphas.max() * _ROOM)
     span = Range1d(start=low, end=high)
     plot = new_figure(height=300, x_axis_type="log", x_range=span, x_axis_label="penalty alpha", y_axis_label=label)
-    plot.xaxis.ticker = FixedTicker(ticks=_round_numbers(low, high))
     plot.xaxis.formatter = PrintfTickFormatter(format="%g")
     if shaded:
         area: dict[str, Any] = {"fill_color": shade("faint").light, "fill_alpha": 0.45, "line_color": None}
@@ -347,17 +323,6 @@ def _draw_path(selection: Selection, values: FloatArray, smallest: float, label:
     discs = plot.scatter("alpha", "value", source=source, size="is_chosen", **colours)
     plot.add_tools(hover([("alpha", "@penalty"), (label.split(" ")[0], "@words")], renderers=[discs]))
     return plot
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 times powers of ten in a range, or numbers closer to each other where these are few."""
-    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-    for digits in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
-        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
-        ticks = [each for each in ticks if low <= each <= high]
-        if len(ticks) > 2:
-            break
-    return ticks
 
 
 @dataclass(frozen=True)
@@ -414,24 +379,10 @@ def find_visibility(found: GraphResult) -> Visibility | None:
 
 def describe_visibility(seen: Visibility) -> list[str]:
     """Return what could have been seen, in sentences."""
-    if seen.smallest >= 1.0:
-        first = "No link between two columns, however strong, would have been found reliably in these data."
-    else:
-        first = (
-            "A link between two columns that were named beforehand is found about four times out of five if its "
-            f"partial correlation is {_size(seen.smallest)} or more."
-        )
-    takes = f" it takes {_size(seen.strictest)}" if seen.strictest < 1.0 else ", none would be found reliably"
-    said = [first, f"Without the noise, {_size(seen.clean)} would do.", f"Among all pairs at once{takes}."]
-    if (wanted := seen.n_rows_to_see) is not None:
-        digits = max(0, math.floor(math.log10(wanted)) - 1) if wanted >= 1.0 else 0
-        rounded = max(1, round(wanted / 10.0**digits) * int(10**digits))
-        enough = "would show" if wanted > seen.n_rows else "are enough to show"
-        said.append(
-            f"About {rounded:,} rows with the same noise {enough} a partial correlation of {_SIZE}; there are "
-            f"{seen.n_rows:,}."
-        )
-    return [*said, "A pair that is not listed may therefore still be linked, more weakly."]
+    wanted = seen.n_rows_to_see or 0.0
+    digits = max(0, math.floor(math.log10(wanted)) - 1) if wanted >= 1.0 else 0
+    rounded = max(1, round(wanted / 10.0**digits) * int(10**digits)) if wanted else 0
+    return fill_lines("visible.txt", None, seen=seen, wanted=rounded, size=_size)
 
 
 def draw_visibility(seen: Visibility) -> Figure:
@@ -453,13 +404,7 @@ def draw_visibility(seen: Visibility) -> Figure:
     plot.legend[0].update(location="bottom_right", background_fill_alpha=0.0, border_line_color=None, **text)
     lines = [("partial correlation", "@size{0.00}"), ("found", "@noisy{0} %"), ("without the noise", "@clean{0} %")]
     plot.add_tools(hover(lines, renderers=[noisy], mode="vline"))
-    caption = (
-        "How often a test at the 5 % level finds a link of this strength in a typical pair of columns. The dotted line "
-        "is four times out of five. Even a pair without a link is found 5 % of the time."
-    )
-    at = f"a partial correlation of {_size(seen.smallest)}" if seen.smallest < 1.0 else "no partial correlation"
-    told = f"With the noise, four times out of five are reached at {at}; without it, at {_size(seen.clean)}."
-    return Figure("visible", "Which links could be found", caption, told, plot)
+    return new_drawing("visible", plot, seen=seen)
 
 
 def visibility_table(seen: Visibility) -> PageTable:
@@ -478,11 +423,9 @@ def _size(value: float) -> str:
 
 
 class HeatMap(NamedTuple):
-    """One map: its title, a sentence on what it shows, and the correlations, NaN where there is none."""
+    """One map: its name, and the correlations, NaN where there is none."""
 
     name: str
-    title: str
-    caption: str
     correlation: FloatArray
 
 
@@ -502,18 +445,14 @@ def find_heat_maps(found: GraphResult) -> HeatMaps | None:
         return None
 
     debiased = _correlation(graph.covariance)
-    caption = "The correlations after the noise's known part was subtracted."
-    maps = [HeatMap("heat-debiased", "Without the noise", caption, debiased)]
-    shares = found.summary["noise_share_of_variance"]
-    if shares is not None:
+    maps = [HeatMap("heat-debiased", debiased)]
+    if (shares := found.summary["noise_share_of_variance"]) is not None:
         kept = np.sqrt([1.0 - shares[name] for name in graph.columns])
         published = debiased * np.outer(kept, kept)
         np.fill_diagonal(published, 1.0)
-        caption = "The correlations of the values that were published; noise makes all of them smaller."
-        maps.insert(0, HeatMap("heat-published", "As published", caption, published))
+        maps.insert(0, HeatMap("heat-published", published))
     if (estimated := _implied(graph)) is not None:
-        caption = "The correlations that the graph implies: what its links explain, and nothing else."
-        maps.append(HeatMap("heat-estimated", "As estimated", caption, estimated))
+        maps.append(HeatMap("heat-estimated", estimated))
 
     p = len(graph.columns)
     kept = np.arange(p)
@@ -563,10 +502,18 @@ def _cluster(correlation: FloatArray) -> npt.NDArray[np.int64]:
 
 def draw_heat_maps(maps: HeatMaps) -> list[Figure]:
     """Return one figure for each map; the script heat_maps.js tells what the pointer is on."""
-    return [
-        Figure(*each[:2], _caption_of_map(each), _alternative_of_map(each, maps.names), _draw(each))
-        for each in maps.maps
-    ]
+    figures = []
+    for each in maps.maps:
+        above = np.triu(np.nan_to_num(each.correlation), 1)
+        first, second = np.unravel_index(np.argmax(np.abs(above)), above.shape)
+        known = {
+            "n_beyond": int((np.abs(above) > _BEYOND).sum()),
+            "strongest": float(above[first, second]),
+            "ends": [maps.names[int(first)], maps.names[int(second)]],
+            "half": float(np.nanmedian(np.abs(each.correlation[np.triu_indices(len(above), 1)]))),
+        }
+        figures.append(new_drawing(each.name, _draw(each), **known))
+    return figures
 
 
 def _draw(heat_map: HeatMap) -> Any:
@@ -587,31 +534,7 @@ def _draw(heat_map: HeatMap) -> Any:
     return plot
 
 
-def _caption_of_map(heat_map: HeatMap) -> str:
-    beyond = int((np.abs(np.triu(np.nan_to_num(heat_map.correlation), 1)) > _BEYOND).sum())
-    if not beyond:
-        return heat_map.caption
-    pairs = "1 pair is" if beyond == 1 else f"{beyond:,} pairs are"
-    return (
-        f"{heat_map.caption} {pairs} beyond 1 in size, which no correlation is: there the noise was larger than what "
-        "is left. They are green."
-    )
-
-
-def _alternative_of_map(heat_map: HeatMap, names: tuple[str, ...]) -> str:
-    off_diagonal = np.triu(np.nan_to_num(heat_map.correlation), 1)
-    first, second = np.unravel_index(np.argmax(np.abs(off_diagonal)), off_diagonal.shape)
-    if not np.any(off_diagonal):
-        return "All of them are zero."
-    value = number(float(off_diagonal[first, second]), "+.3f")
-    size = float(np.nanmedian(np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])))
-    half = f"are below {size:.2f} in size" if size >= _ROUNDED else "are next to zero"
-    return (
-        f"The strongest is {value}, between “{names[int(first)]}” and “{names[int(second)]}”; half of all pairs {half}."
-    )
-
-
-def heat_map_data(maps: HeatMaps) -> dict[str, Any]:
+def heat_map_data(maps: HeatMaps, figures: Sequence[Figure]) -> dict[str, Any]:
     """Return what the script needs: the names of the columns in order, and of the maps."""
-    titles = [{"name": each.name, "title": each.title} for each in maps.maps]
+    titles = [{"name": each.name, "title": each.title} for each in figures]
     return {"names": [figure_text(name, 60) for name in maps.names], "maps": titles}

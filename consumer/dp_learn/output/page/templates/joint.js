@@ -1,5 +1,5 @@
 "use strict";
-// The graph of the period that the slider is at, and the chart of the link that the list names.
+// The graph of the period that the slider is at.
 (async () => {
   const joint = dpgraph.data.joint;
   if (!joint) return;
@@ -31,20 +31,8 @@
     element("joint-told").textContent = `${n_shown} link${n_shown === 1 ? "" : "s"}, ${n_changed} changed`;
   }
 
-  const axis = figures.link.x_range.factors;
-  function show_link(link) {
-    if (joint.estimates.length) {
-      const of = (numbers) => numbers.map((own) => own[link]);
-      model("joint-own").data = {x: [...axis], y: of(joint.estimates), low: of(joint.low), high: of(joint.high)};
-    }
-    model("joint-line").data = {x: [...axis], y: joint.weights.map((own) => own[link])};
-  }
-
   const slider = element("joint-period");
   slider.addEventListener("input", () => show_period(Number(slider.value)));
-  const list = element("joint-link");
-  list.addEventListener("change", () => show_link(Number(list.value)));
-  for (const name of ["joint-controls", "link-controls"]) element(name).hidden = false;
+  element("joint-controls").hidden = false;
   show_period(Number(slider.value));
-  show_link(Number(list.value));
 })();
