@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import RemotePath
@@ -22,7 +22,7 @@ from dp_publish.data.kinds import Kinds
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.forecast.outlook import GRID, Outlook, forecast
+from dp_publish.forecast.outlook import GRID, Outlook, count_rows, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared
@@ -41,12 +41,10 @@ class Plan:
 
     Attributes
     ----------
-    policy : Policy
-        What is known of its columns; resolved.
-    kinds : dict of str to str
-        The columns that would be published, and their kinds.
+    prepared : Prepared
+        The table, and what is known of its columns.
     n_rows : int
-        How many rows the table has.
+        How many rows it has.
     mechanism : str or None
         The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
@@ -57,24 +55,35 @@ class Plan:
         The one at the policy's own strength, unless that cannot be forecast.
     focus : Outlook
         The strength that sentences are about: the policy's own, or else the one nearest to mu = 1.
-    table : Table
-        Whose rows were counted.
     notes : list of str
         Sentences about what could not be forecast, or limits it.
 
     The repr leaves out the number of rows, which may be protected, and what is computed from it.
     """
 
-    policy: Policy = field(repr=False)
-    kinds: Kinds
+    prepared: Prepared = field(repr=False)
     n_rows: int = field(repr=False)
     mechanism: str | None
     spread: float
     rows: list[Outlook] = field(repr=False)
     own: Outlook | None = field(repr=False)
     focus: Outlook = field(repr=False)
-    table: Table = field(repr=False)
     notes: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def policy(self) -> Policy:
+        """What is known of the columns; resolved."""
+        return self.prepared.policy
+
+    @property
+    def kinds(self) -> Kinds:
+        """The columns that would be published, and their kinds."""
+        return self.prepared.counted
+
+    @property
+    def table(self) -> Table:
+        """The table whose rows were counted."""
+        return self.prepared.table
 
     @property
     def name(self) -> str:
@@ -96,7 +105,7 @@ class Plan:
         """What is assumed of the columns' standard deviations, as a phrase."""
         return describe_spread(self.policy, self.kinds, self.spread)
 
-    def at(self, mus: Sequence[float], *, with_epsilon: bool = True) -> list[Outlook]:
+    def at(self, mus: Sequence[float]) -> list[Outlook]:
         """Return the outlook at other strengths, without those at which a release would be refused.
 
         Raises
@@ -104,9 +113,7 @@ class Plan:
         ParameterError, PrivacyError
             That is all of them.
         """
-        return forecast_each(
-            self.policy, self.kinds, self.n_rows, mus, self.spread, self.mechanism, with_epsilon=with_epsilon
-        )[0]
+        return forecast_each(self.policy, self.kinds, self.n_rows, mus, self.spread, self.mechanism)[0]
 
     @property
     def is_pure(self) -> bool:
@@ -160,20 +167,18 @@ def make_plan(
         It may need more memory than it may have.
     """
     used = used_policy(data, policy_file) if isinstance(data, Path | RemotePath) else policy_file
-    _, why, prepared = choose_release(data, load_policy(used, default_name, overrides or {}))
-    policy, kinds = prepared.policy, prepared.kinds
-    if policy.sought is not None:
-        kinds = dict.fromkeys(kinds, "continuous")
+    prepared, why = choose_release(data, load_policy(used, default_name, overrides or {}))
+    policy, kinds = prepared.policy, prepared.counted
     n_columns = len(kinds)
     require_memory(plan_memory(n_columns), max_memory, f"a forecast for {n_columns:,} columns")
-    n_rows = _count_rows(prepared)
+    n_rows = count_rows(prepared)
     notes = [f"Without more said: {why}."] if why else []
     notes += [] if policy.sought is not None else _notes_on_bounds(n_rows, prepared.table, policy, kinds)
 
     own = None
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
     try:
-        own = forecast(policy, kinds, n_rows, spread=spread, with_epsilon=True)
+        own = forecast(policy, kinds, n_rows, spread=spread)
     except (ParameterError, PrivacyError) as error:
         notes.append(f"A release at the policy's own strength would be refused: {error}.")
     else:
@@ -186,17 +191,7 @@ def make_plan(
         others = [row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6)]
         rows = sorted([own, *others], key=lambda row: row.mu)
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    return Plan(policy, kinds, n_rows, mechanism, spread, rows, own, focus, prepared.table, notes)
-
-
-def _count_rows(prepared: Prepared) -> int:
-    """Return the number of rows; where it is protected, none counts as one."""
-    try:
-        return prepared.count_rows()
-    except DataError:
-        if prepared.policy.privacy.neighbours.n_rows_public:
-            raise
-        return 1
+    return Plan(prepared, n_rows, mechanism, spread, rows, own, focus, notes)
 
 
 def _notes_on_lost(own: Outlook, spread: float) -> Iterator[str]:

@@ -25,7 +25,7 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import FONT, Figure, Page, PageTable, TableColumn, hover, new_figure, render_page, shade
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, Outlook, Sight
+from dp_publish.forecast.outlook import GRID, TARGETS, Outlook, Sight
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
 from dp_publish.forecast.page.positions import Position, positions_of, start_of
 from dp_publish.forecast.page.texts import (
@@ -40,6 +40,7 @@ from dp_publish.forecast.page.texts import (
     trade_off_points,
 )
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.planned import DELTA
 from dp_publish.forecast.strengths import describe_count, fine_grid, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
@@ -110,7 +111,7 @@ def make_page(plan: Plan, asked: Asked) -> str:
     positions = positions_of(plan)
     start = start_of(plan, positions)
     texts = [texts_of(plan, asked, position) for position in positions]
-    guarantee = positions[start].protection.guarantee
+    guarantee = positions[start].guarantee
     seen, error, needed, trade_off = figures_of(plan, positions, start)
     values: dict[str, Any] = {
         "plan": plan,
@@ -153,7 +154,7 @@ def make_page(plan: Plan, asked: Asked) -> str:
 def _marks(position: Position) -> dict[str, Any]:
     """Return the numbers of one strength that figures show."""
     marks = {name: [read(position.row.rows), read(position.row.moments)] for name, read in MARKED.items()}
-    return {**marks, "missed": trade_off_points(position.protection.trade_off, DRAWN_ALPHAS)}
+    return {**marks, "missed": trade_off_points(position.trade_off, DRAWN_ALPHAS)}
 
 
 def _provenance(plan: Plan, asked: Asked, guarantee: Guarantee) -> list[tuple[str, str | Sequence[str]]]:
@@ -201,7 +202,7 @@ _SOURCES = (
 
 def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
     """Return the figures, with the strength at this place marked."""
-    between = plan.at(fine_grid(), with_epsilon=False)
+    between = plan.at(fine_grid())
     rows = sorted([*between, *(position.row for position in positions)], key=lambda row: row.mu)
     row = positions[start].row
     return [
@@ -285,13 +286,13 @@ def _draw_trade_off(positions: Sequence[Position], start: int) -> Figure:
     if own is not None:
         made.line(
             list(DRAWN_ALPHAS),
-            trade_off_points(own.protection.trade_off, DRAWN_ALPHAS),
+            trade_off_points(own.trade_off, DRAWN_ALPHAS),
             color=shade("negative").light,
             line_width=2,
             line_dash="dashed",
             legend_label="the policy’s own strength",
         )
-    missed = trade_off_points(positions[start].protection.trade_off, DRAWN_ALPHAS)
+    missed = trade_off_points(positions[start].trade_off, DRAWN_ALPHAS)
     source = ColumnDataSource({"x": list(DRAWN_ALPHAS), "y": missed}, name="chosen")
     line = made.line(
         "x", "y", source=source, color=shade("positive").light, line_width=3, legend_label="chosen strength"
@@ -397,7 +398,7 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
     columns = [
         TableColumn("mu", [row.mu for row in rows], printed_mu),
-        TableColumn("epsilon", [row.epsilon for row in rows], printed_epsilon),
+        TableColumn("epsilon", [row.planned.epsilon for row in rows], printed_epsilon),
     ]
     seen = "the smallest partial correlation that would be seen; empty where there is none."
     hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be distinguished from the noise."

@@ -30,12 +30,12 @@ _REFUSED = {
 
 def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     """Return the texts of one strength by their names in the template."""
-    row, trade_off = position.row, position.protection.trade_off
+    row, trade_off = position.row, position.trade_off
     texts = {
         "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
         "shows": _shows(plan, row),
-        "budget": budget_sentence(asked.account, position.protection.booked_mu),
+        "budget": budget_sentence(asked.account, position.row.planned.booked_mu),
         "refused": _REFUSED.get(position.pointless or "", ""),
         "line": publish_line(plan, asked, position),
         "moments-line": moments_line(asked, row.mu),
@@ -48,7 +48,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         texts[f"drowned-{name}"] = "–" if shown.drowned is None else f"{shown.drowned} of {len(plan.kinds)}"
         for rho in TARGETS:
             texts[f"need-{rho:g}-{name}"] = describe_count(shown.needed[rho]) if rho in shown.needed else "–"
-    pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
+    pairs = position.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
     texts["guess-two"] = percent_at_most(trade_off.right_of_two)
     for candidates in CANDIDATES:
         texts[f"guess-{candidates}"] = percent_at_most(trade_off.right_among(candidates, neighbours=pairs))
@@ -58,7 +58,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         texts[f"power-{alpha:g}"] = percent_at_most(trade_off.power(alpha))
         texts[f"miss-{alpha:g}"] = percent_at_least(trade_off.type_2(alpha))
     shown_here = {name: text for name, text in texts.items() if row.moments.is_possible or "moments" not in name}
-    curve = position.protection.guarantee.epsilon_delta
+    curve = position.guarantee.epsilon_delta
     return {**shown_here, **{f"epsilon-{point.delta:g}": round_up(point.epsilon, 4) for point in curve}}
 
 
@@ -105,7 +105,7 @@ def _noise(row: Outlook) -> str:
 
 def _strength(position: Position) -> str:
     """Return the guarantee's strength in the words of the field."""
-    guarantee = position.protection.guarantee
+    guarantee = position.guarantee
     if guarantee.epsilon is not None:
         excepted = f", except with a probability of {round_up(guarantee.excepted_delta, 3)}"
         pure = "" if guarantee.excepted_delta else "pure "
@@ -113,7 +113,7 @@ def _strength(position: Position) -> str:
             f"epsilon = {round_up(guarantee.epsilon, 4)} ({pure}differential privacy)"
             f"{excepted if guarantee.excepted_delta else ''}, which implies mu = {round_up(position.row.mu, 4)}"
         )
-    mu = position.protection.booked_mu if guarantee.mu is None else guarantee.mu
+    mu = position.row.planned.booked_mu if guarantee.mu is None else guarantee.mu
     rho = f"rho = {round_up(guarantee.rho, 4)} (zero-concentrated differential privacy)"
     return f"mu = {round_up(mu, 4)} (Gaussian differential privacy), {rho}"
 

@@ -91,7 +91,9 @@ def test_the_lines_to_type_publish_what_the_page_shows(
         own = next(row for row in document["forecast"] if row["mu"] == document["own_mu"])
         row = positions[place].row
         assert own["mu"] == pytest.approx(row.mu, rel=1e-5)
-        assert own["epsilon"] == pytest.approx(row.epsilon, rel=1e-4, nan_ok=True) or math.isnan(row.epsilon)
+        assert own["epsilon"] == pytest.approx(row.planned.epsilon, rel=1e-4, nan_ok=True) or math.isnan(
+            row.planned.epsilon
+        )
         assert own["error_in_moments"] == pytest.approx(row.moments.error, rel=1e-4)
 
 
