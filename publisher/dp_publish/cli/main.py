@@ -199,7 +199,6 @@ def publish_command(
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.first_rows import point_out_rare
     from dp_publish.ledger.ledger import open_ledger
-    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
     from dp_publish.release.workers.cluster import dask_cluster
@@ -213,8 +212,7 @@ def publish_command(
         step("looking at the table")
 
     # what is published, and whether that can be, and should
-    usual, privacy = _plain_name(data), _to_see(data, policy_file, privacy, say)
-    policy = load_policy(used_policy(data, policy_file), usual, privacy)
+    usual, policy = _plain_name(data), _policy_of(data, policy_file, privacy, say)
     ledger = open_ledger(ledger_place)
     opened = open_table(data, policy.table)
     opened = opened.confirmed(confirmed) if confirmed else opened
@@ -376,8 +374,8 @@ def plan_command(
         from dp_publish.forecast.page.report import require_page
 
         require_page(report)
-    privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
-    plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
+    policy = _policy_of(data, policy_file, privacy, partial(tell, quiet=quiet))
+    plan = make_plan(data, policy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
     for sentence in notes:
         tell(sentence, quiet=quiet)
@@ -422,9 +420,9 @@ def judge_command(data: Place, bundle: Place, policy_file: Path | None, out: Pat
     from dp_bundle.bundle.reading import open_bundle
     from dp_publish.forecast.page.judging import make_page
     from dp_publish.policy.columns import prepare
-    from dp_publish.policy.file import load_policy, policy_path, used_policy
+    from dp_publish.policy.file import policy_path
 
-    policy = load_policy(used_policy(data, policy_file), _plain_name(data), {"like": bundle})
+    policy = _policy_of(data, policy_file, {"like": bundle})
     with open_bundle(bundle, allow_older=True) as released:
         page = make_page(released, prepare(data, policy))
     target = out or policy_path(data).with_name(f"{_plain_name(data)}.judged.html")
@@ -527,12 +525,10 @@ def audit_command(
     from dp_audit.planned_release import audit_document, audit_planned_release, describe_audit, describe_failures
     from dp_publish.forecast.checking import require_whose
     from dp_publish.forecast.choosing import choose_release
-    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
-    privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
-    prepared, _ = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy))
+    prepared, _ = choose_release(data, _policy_of(data, policy_file, privacy, partial(tell, quiet=quiet)))
     require_whose(prepared)
     report = audit_planned_release(
         data,
@@ -650,22 +646,22 @@ def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
     return ledger
 
 
-def _to_see(
-    data: Place, policy_file: Path | None, privacy: dict[str, Any], say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the options on privacy with the strength at which links are seen that were asked for, and say it."""
+def _policy_of(
+    data: Place, policy_file: Path | None, given: dict[str, Any], say: Callable[[str], None] = tell
+) -> Policy:
+    """Return the policy of a table under these options; say at which strength links are seen that were asked for."""
     from dp_publish.forecast.advice import MOST_TO_SEE, mu_to_see
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.strengths import describe_worth, printed_mu
     from dp_publish.policy.file import load_policy, used_policy
 
-    see = privacy.pop("see")
+    see, where = given.pop("see", None), (used_policy(data, policy_file), _plain_name(data))
+    policy = load_policy(*where, given)
     if see is None:
-        return privacy
-    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
-    mu = float(printed_mu(mu_to_see(choose_release(data, policy)[0], see, privacy["mu"] or MOST_TO_SEE)))
+        return policy
+    mu = float(printed_mu(mu_to_see(choose_release(data, policy)[0], see, given["mu"] or MOST_TO_SEE)))
     say(f"by the forecast, links of {see:g} are seen at mu = {mu:g}, where {describe_worth(mu)}")
-    return {**privacy, "mu": mu}
+    return load_policy(*where, {**given, "mu": mu})
 
 
 def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:

@@ -252,7 +252,7 @@ class Desk:
             return
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
         answer.plan = self._plan(prepared, row, None if judged else row)
-        answer.held, answer.shown = describe_held(row), describe_findings(answer.plan)
+        answer.held, answer.shown = describe_held(row), describe_findings(row, answer.plan.own)
 
         account, books, name = spending_of(self.ledger, policy), self.ledger.books(), policy.dataset.name
         answer.account = budget_sentence(account, row.planned.booked_mu)

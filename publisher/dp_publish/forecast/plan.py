@@ -7,15 +7,12 @@ counting those of a text file.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import listed
-from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds
-from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
+from dp_publish.covariance.mechanisms.base import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.faults import KINDS_OF_WORDS
 from dp_publish.data.kinds import Kinds
@@ -26,7 +23,6 @@ from dp_publish.forecast.outlook import GRID, Outlook, count_rows, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared
-from dp_publish.policy.file import load_policy, used_policy
 from dp_publish.policy.memory import plan_memory
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import share_mu
@@ -103,7 +99,7 @@ class Plan:
     @property
     def assumed(self) -> str:
         """What is assumed of the columns' standard deviations, as a phrase."""
-        return describe_spread(self.policy, self.kinds, self.spread)
+        return describe_spread(self.policy, self.spread)
 
     def at(self, mus: Sequence[float]) -> list[Outlook]:
         """Return the outlook at other strengths, without those at which a release would be refused.
@@ -118,41 +114,20 @@ class Plan:
     @property
     def is_pure(self) -> bool:
         """True where the second moments are released with a pure epsilon."""
-        return self.kind is not None and issubclass(self.kind, PureMechanism)
-
-    @property
-    def depends_on_values(self) -> bool:
-        """True where the error of the release does, so that its forecast is that of another mechanism."""
-        return self.kind is not None and self.kind.forecast_as is not None
-
-    @property
-    def kind(self) -> type[Mechanism] | None:
-        """The mechanism's class; None of rows, or where it could not be chosen."""
-        return None if self.mechanism is None else mechanism_named(self.mechanism)
+        kind = None if self.mechanism is None else mechanism_named(self.mechanism)
+        return kind is not None and issubclass(kind, PureMechanism)
 
 
-def make_plan(
-    data: Source,
-    policy_file: Path | None,
-    default_name: str,
-    overrides: dict[str, Any] | None = None,
-    *,
-    spread: float = DEFAULT_SPREAD,
-    max_memory: int | None = None,
-) -> Plan:
+def make_plan(data: Source, policy: Policy, *, spread: float = DEFAULT_SPREAD, max_memory: int | None = None) -> Plan:
     """Forecast what a release of a table would leave visible; nothing is spent, and no value is read.
 
     Parameters
     ----------
     data : Path, RemotePath, or a table in memory
         A table that `open_table` reads.
-    policy_file : Path or None
-        The policy; the one beside a file by default. A strength left open is mu = 1; bounds left open are forecast as
-        if they were found privately, or, of a covariance release, declared later.
-    default_name : str
-        The dataset's name if the policy gives none.
-    overrides : dict, optional
-        Entries of the privacy section that replace the policy's, as for `load_policy`.
+    policy : Policy
+        As it was written. Bounds left open are forecast as if they were found privately, or, of a covariance release,
+        declared later.
     spread : float
         The assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives
         none.
@@ -166,8 +141,7 @@ def make_plan(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    used = used_policy(data, policy_file) if isinstance(data, Path | RemotePath) else policy_file
-    prepared, why = choose_release(data, load_policy(used, default_name, overrides or {}))
+    prepared, why = choose_release(data, policy)
     policy, kinds = prepared.policy, prepared.counted
     n_columns = len(kinds)
     require_memory(plan_memory(n_columns), max_memory, f"a forecast for {n_columns:,} columns")

@@ -49,7 +49,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "bounds, and columns are related in pairs. Less spread or more relations need more rows.",
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
-    found = [*describe_findings(plan), *several, *plan.notes]
+    found = [*describe_findings(plan.focus, plan.own), *several, *plan.notes]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
 
 

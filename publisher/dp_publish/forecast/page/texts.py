@@ -8,11 +8,11 @@ from dp_bundle.base.wording import Phrase
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
-from dp_publish.forecast.outlook import TARGETS, Outlook, Sight, describe_links
-from dp_publish.forecast.page.command_lines import Asked, Spending, moments_line, publish_line
+from dp_publish.forecast.findings import describe_findings
+from dp_publish.forecast.outlook import TARGETS, Outlook, Sight
+from dp_publish.forecast.page.command_lines import Asked, Spending, publish_line
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.refusal import why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
 
 CANDIDATES = (2, 10, 1000, 1_000_000)
@@ -34,11 +34,10 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     texts = {
         "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
-        "shows": _shows(plan, row),
+        "shows": " ".join(describe_findings(row)),
         "budget": budget_sentence(asked.account, position.row.planned.booked_mu),
         "refused": _REFUSED.get(position.pointless or "", ""),
         "line": publish_line(plan, asked, position),
-        "moments-line": moments_line(asked, row.mu),
         "strength": _strength(position),
         "noise": _noise(row) if plan.release == "rows" else "",
     }
@@ -77,20 +76,6 @@ def _figure(error: float) -> str:
     if math.isnan(error):
         return "–"
     return f"{error:.2g}" if error < 100 else f"{error:,.0f}"
-
-
-def _shows(plan: Plan, row: Outlook) -> str:
-    """Return a sentence or two on what the plan's release would show, and what the other one would."""
-    if len(plan.kinds) == 1:
-        return "A single column has no partial correlation to see."
-    moments = f"Second moments would show {describe_links(row.moments.seen)}." if row.moments.is_possible else ""
-    if plan.release == "covariance":
-        if plan.depends_on_values:
-            return f"What {plan.mechanism} noise would show depends on the values; the numbers stand for laplace noise."
-        return moments.replace("Second moments would", "This release of second moments would")
-    rows = f"Noisy rows would show {describe_links(row.rows.seen)}"
-    why = f": {why_hidden(row)}" if row.rows.seen is None else ""
-    return f"{rows}{why}. {moments}".rstrip()
 
 
 def _noise(row: Outlook) -> str:

@@ -13,6 +13,7 @@ from tests.unit.publisher.conftest import POLICY
 from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
 from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.file import load_policy
 
 PEOPLE = POLICY[POLICY.index("[columns.height]") :]
 
@@ -135,10 +136,11 @@ def test_a_plan_of_a_text_file_says_that_any_column_may_be_text(tmp_path: Path) 
     """Columns without bounds are named, as one of text would stop the release; no line is wider than a terminal."""
     (tmp_path / "t.csv").write_text("age,city\n" + "40,Rome\n" * 300)
     (tmp_path / "t.policy.toml").write_text('[columns.age]\nmissing = "drop"\n')
-    plan = make_plan(tmp_path / "t.csv", None, "t")
+    plan = make_plan(tmp_path / "t.csv", load_policy(tmp_path / "t.policy.toml", "t", {}))
     assert plan.kinds == {"age": "continuous", "city": "continuous"}
     assert "'age', 'city'" in plan.notes[0]
     assert max(map(len, describe_plan(plan).splitlines())) < 80
 
     (tmp_path / "t.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n[columns.city]\ndrop = true\n")
-    assert not any("text file" in note for note in make_plan(tmp_path / "t.csv", None, "t").notes)
+    plan = make_plan(tmp_path / "t.csv", load_policy(tmp_path / "t.policy.toml", "t", {}))
+    assert not any("text file" in note for note in plan.notes)
