@@ -17,14 +17,13 @@ fit.
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import Kinds
-from dp_publish.discovery.finding import LEAST_LEVEL
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import ColumnPolicy, Policy, Sought
@@ -119,14 +118,10 @@ def sought_of(policy: Policy) -> Sought:
 def with_some_words(policy: Policy) -> tuple[Policy, Kinds]:
     """Return the policy and its columns with words of three levels: half of a text file's, or all text of others."""
     sought = sought_of(policy)
-    return _with_words(policy, sought.looked[:: 1 if sought.n_listed else 2], _LEVELS, 1)
-
-
-def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, Kinds]:
-    """Return the policy and the most columns that may be published, with gaps and all levels that can be told."""
-    names = sought_of(policy).looked
-    levels = int(1 / max(least_level(policy, n_rows, len(names), -MOSTLY), LEAST_LEVEL)) if names else 0
-    return _with_words(policy, names, levels + 2, 2)
+    words = sought.looked[:: 1 if sought.n_listed else 2]
+    parts = dict.fromkeys(words, range(_LEVELS)) | {name: range(1) for name in sought.names if name not in words}
+    kinds = {f"{name}={part}" if part else name: "continuous" for name, each in parts.items() for part in each}
+    return policy.changed(sought=sought._replace(n_listed=len(words))), kinds
 
 
 def least_level(policy: Policy, n_rows: int, n_listed: int, away: float) -> float:
@@ -160,12 +155,3 @@ def of_the_table(policy: Policy, n_columns: int) -> int:
     """Return how many columns the first so many are published for."""
     words = 0 if policy.sought is None else policy.sought.n_listed
     return n_columns - min(n_columns // _LEVELS, words) * (_LEVELS - 1)
-
-
-def _with_words(policy: Policy, words: Collection[str], each: int, others: int) -> tuple[Policy, Kinds]:
-    """Return the policy with these columns as words, and the columns: so many for each of them, first, and others."""
-    sought = sought_of(policy)
-    names = sorted(sought.names, key=lambda name: name not in words)
-    parts = {name: range(each if name in words else others) for name in names}
-    kinds = {f"{name}={part}" if part else name: "continuous" for name in names for part in parts[name]}
-    return policy.changed(sought=sought._replace(n_listed=len(words))), kinds

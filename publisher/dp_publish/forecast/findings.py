@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 
 from dp_bundle.base.wording import typed
-from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.forecast.advice import changes_for_moments, ways_out
-from dp_publish.forecast.assumptions import with_most_columns
 from dp_publish.forecast.outlook import TARGETS, Outlook
 from dp_publish.forecast.refusal import least_rows, why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
@@ -71,7 +69,10 @@ def _covariance_verdict(row: Outlook) -> Iterator[str]:
         f"covariance release{in_rows}; chance alone makes it {row.n_rows**-0.5:.2g}."
     )
     if planned.policy.sought is not None:
-        yield from _describe_undeclared(row)
+        yield (
+            f"That is if each of the {row.n_columns} columns is published as one. Words become as many as they have "
+            "levels, two levels one; gaps that are published, one more."
+        )
     if not row.rows.is_possible:
         yield "Rows are never released with noise like this: it does not go with some column's bounds or kind."
     if row.moments.seen is not None:
@@ -85,15 +86,3 @@ def _covariance_verdict(row: Outlook) -> Iterator[str]:
     of_numbers, of_words = row.least_rows_for_moments, least_rows(row)
     words = "" if of_words == of_numbers else f" ({describe_count(of_words)}, if words become several columns)"
     yield f"{there}. This release shows anything from {describe_count(of_numbers)} rows on{words}."
-
-
-def _describe_undeclared(row: Outlook) -> Iterator[str]:
-    """Yield what the error is if columns of which nothing is declared turn out to be several each."""
-    policy, kinds = with_most_columns(row.planned.policy, row.n_rows)
-    yield (
-        f"That is if each of the {row.n_columns} columns is published as one. Words become as many as they have "
-        "levels, two levels one; gaps that are published, one more."
-    )
-    if TwoRound.takes(len(kinds)):
-        most = row.under(policy, kinds).moments.error
-        yield f"With all that stands out from the noise, at most {len(kinds)}, it is {most:.2g}."

@@ -17,7 +17,7 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.faults import KINDS_OF_WORDS
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.table import Source, Table
-from dp_publish.forecast.assumptions import describe_spread, median_spread
+from dp_publish.forecast.assumptions import describe_spread
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, Outlook, count_rows, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
@@ -27,8 +27,6 @@ from dp_publish.policy.memory import plan_memory
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import share_mu
 from dp_publish.rows.private_bounds import rows_for_search
-
-_LOST = 0.002  # probability that a column's center is missed: from here on it is told
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,6 @@ def make_plan(data: Source, policy: Policy, *, spread: float = DEFAULT_SPREAD, m
         notes.append(f"A release at the policy's own strength would be refused: {error}.")
     else:
         mechanism = own.planned.mechanism_name
-        notes += _notes_on_lost(own, median_spread(policy, kinds, spread))
     rows, refused = forecast_each(policy, kinds, n_rows, GRID, spread, mechanism)
     notes += _notes_on_limits(policy, kinds, refused)
     notes += [] if mechanism is None else _notes_on_moments(policy, mechanism)
@@ -166,16 +163,6 @@ def make_plan(data: Source, policy: Policy, *, spread: float = DEFAULT_SPREAD, m
         rows = sorted([own, *others], key=lambda row: row.mu)
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
     return Plan(prepared, n_rows, mechanism, spread, rows, own, focus, notes)
-
-
-def _notes_on_lost(own: Outlook, spread: float) -> Iterator[str]:
-    """Yield a note if columns may be missed by the first of two rounds."""
-    lost = own.planned.share_lost(own.n_rows, spread)
-    if lost >= _LOST:
-        yield (
-            f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and "
-            "then shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
-        )
 
 
 def _notes_on_limits(policy: Policy, kinds: Kinds, refused: list[tuple[float, str]]) -> Iterator[str]:

@@ -83,10 +83,6 @@ class PlannedRelease(ABC):
         """Return what a release of so many rows holds, as a sentence for everybody."""
         return HELD[self.release]
 
-    def share_lost(self, n_rows: int, spread: float) -> float:  # noqa: ARG002
-        """Return the share of columns of this spread whose centers will probably not be found."""
-        return 0.0
-
     @property
     @abstractmethod
     def mu(self) -> float:
@@ -194,10 +190,6 @@ class PlannedMoments(PlannedRelease):
         if self.policy.sought is None or self.mechanism.scored or most >= _PLENTY * len(self.kinds):
             return HELD["histograms"]
         return f"{HELD[self.release]} If words and gaps make at most {most} columns of these, a histogram of each, too."
-
-    def share_lost(self, n_rows: int, spread: float) -> float:
-        """Return the share of columns of this spread whose centers will probably not be found."""
-        return self.mechanism.share_lost(n_rows, spread) if isinstance(self.mechanism, TwoRound) else 0.0
 
     @property
     def depends_on_values(self) -> bool:

@@ -45,15 +45,6 @@ def planned(tmp_path: Path, command: Run) -> Any:
     return plan
 
 
-def test_a_plan_says_where_two_rounds_miss_columns(planned: Any) -> None:
-    """With wide bounds and few rows the plan tells how likely a column is missed, and what would do."""
-    policy = '[privacy]\nmu = 1\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\nspread = 0.0002\n'
-    enough, few = (planned(policy, "--mu", mu, names="abcdefghijkl", n_rows=1000) for mu in ("1", "0.4"))
-
-    assert "missed with a probability of" not in enough
-    assert "missed with a probability of" in few
-
-
 def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, home: Path) -> None:
     """Words in place of numbers do not disturb the plan, and neither key nor ledger comes into being."""
     (tmp_path / "people.csv").write_text("height,weight,visits\n" + "tall,heavy,often\n" * 50)
