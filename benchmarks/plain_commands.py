@@ -43,6 +43,7 @@ from dp_learn import learn_graph
 from dp_learn.output.reader import correlations
 from dp_publish.cli.main import cli
 from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.file import load_policy
 
 Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("DPGRAPH_DATA", "."))
@@ -283,7 +284,7 @@ def _draw(table: pd.DataFrame, mu: float, seed: int) -> dict[str, float]:
     rows = table.sample(len(table), replace=True, random_state=seed)
     with released(rows, *strength) as bundle:
         found |= {key: value for key, value in judge_graph(bundle, table).items() if key in ("held", "wrong")}
-        own = make_plan(Path(bundle.path).with_name("t.csv"), None, "t", {"mu": mu}).own
+        own = make_plan(Path(bundle.path).with_name("t.csv"), load_policy(None, "t", {"mu": mu})).own
         found["forecast"] = measure(bundle, table)["rms"] / own.moments.error if own else np.nan
     return found
 

@@ -20,6 +20,7 @@ from tests.browser.results import Results
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.file import load_policy
 
 pytestmark = pytest.mark.browser
 
@@ -36,7 +37,7 @@ def plan_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     pd.DataFrame(np.zeros((2000, 30)), columns=names).to_parquet(folder / "t.parquet")
     policy = f'[privacy]\nmu = 2.2\nrelease = "{request.param}"\n[columns."*"]\nbounds = [0, 1]\n'
     (folder / "t.policy.toml").write_text(policy)
-    plan = make_plan(folder / "t.parquet", None, "t", {})
+    plan = make_plan(folder / "t.parquet", load_policy(folder / "t.policy.toml", "t", {}))
     asked = Asked("t.parquet", notes=["a note on <b>names</b>"], looked=True)
     path = folder / "plan.html"
     path.write_text(make_page(plan, asked), encoding="utf-8")
@@ -63,7 +64,7 @@ def test_the_slider_changes_words_and_marks(plan_page: Path, open_silent: Callab
     slider = page.get_by_role("slider", name="Strength of protection")
     assert (shown(page, "mu"), shown(page, "own")) == ("2.2", "the policy’s own strength")
     before = {key: shown(page, key) for key in ("guess-two", "error-rows", "line", "epsilon-1e-06", "miss-0.05")}
-    pictures = [page.locator(f"#{name}").screenshot() for name in ("error", "needed", "trade-off")]
+    pictures = [page.locator(f"#{name}").screenshot() for name in ("error", "trade-off")]
 
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -74,21 +75,20 @@ def test_the_slider_changes_words_and_marks(plan_page: Path, open_silent: Callab
     assert "--mu 2.5" in shown(page, "line")
     assert page.locator("#strengths tr[aria-current] th").inner_text() == "2.5"
     assert all(
-        page.locator(f"#{name}").screenshot() != old
-        for name, old in zip(("error", "needed", "trade-off"), pictures, strict=True)
+        page.locator(f"#{name}").screenshot() != old for name, old in zip(("error", "trade-off"), pictures, strict=True)
     )
 
 
 def test_a_plan_is_printed_with_its_figures(
     plan_page: Path, tmp_path: Path, open_silent: Callable[..., Opened]
 ) -> None:
-    """On paper the chosen strength is named, without the slider, and the four figures are there."""
+    """On paper the chosen strength is named, without the slider, and the three figures are there."""
     page = open_silent(plan_page).page
     page.wait_for_timeout(300)
     printed = print_page(page, tmp_path / "plan.pdf")
     assert "mu = 2.2" in printed.text
     assert "do not pass this page on" in printed.text
-    assert printed.n_pictures >= 4
+    assert printed.n_pictures >= 3
 
 
 def epsilon_of(mu: float, delta: float) -> float:

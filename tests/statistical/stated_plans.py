@@ -17,6 +17,7 @@ from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.file import load_policy
 
 _AT = re.compile(rf"[Aa]t mu = {N}")
 _OF_PAPER = re.compile(rf"protect one \w+ at mu = {N}\.")
@@ -38,7 +39,7 @@ def plan_of(planned: Planned, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     policy.write_text(tomlkit.dumps(planned.sections))
     with monkeypatch.context() as patch:
         patch.setattr("dp_publish.forecast.plan.GRID", (2.0,))
-        return make_plan(data, policy, "planned")
+        return make_plan(data, load_policy(policy, "planned", {}))
 
 
 def claims_of_plan(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> list[Claim]:

@@ -12,14 +12,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.base.machine import before_compiling, count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
@@ -62,6 +62,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from dp_publish.forecast.outlook import Outlook
     from dp_publish.ledger.ledger import Ledger
     from dp_publish.policy.columns import Prepared
     from dp_publish.policy.model import Policy
@@ -194,11 +195,10 @@ def publish_command(
     from dp_publish.cli.messages.ledger import require_known
     from dp_publish.cli.messages.release import describe_receipt, receipt_document, summarize_receipt
     from dp_publish.data.table import open_table
+    from dp_publish.forecast.checking import check_in_advance
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.first_rows import point_out_rare
-    from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
-    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
     from dp_publish.release.workers.cluster import dask_cluster
@@ -212,8 +212,7 @@ def publish_command(
         step("looking at the table")
 
     # what is published, and whether that can be, and should
-    usual, privacy = _plain_name(data), _to_see(data, policy_file, privacy, say)
-    policy = load_policy(used_policy(data, policy_file), usual, privacy)
+    usual, policy = _plain_name(data), _policy_of(data, policy_file, privacy, say)
     ledger = open_ledger(ledger_place)
     opened = open_table(data, policy.table)
     opened = opened.confirmed(confirmed) if confirmed else opened
@@ -221,10 +220,10 @@ def publish_command(
         require_known(ledger.books(), account, "--account")
         policy = policy.model_copy(update={"dataset": policy.dataset.model_copy(update={"name": account})})
     withheld = ledger.entities(policy.dataset.name)
-    policy, why, prepared = choose_release(data, policy, withheld, opened=opened, may_search=engine != "dask")
-    check_in_advance(
+    prepared, why = choose_release(data, policy, withheld, opened=opened, may_search=engine != "dask")
+    policy = prepared.written
+    outlook = check_in_advance(
         prepared,
-        policy,
         anyway=anyway,
         tell=say,
         max_memory=max_memory,
@@ -237,7 +236,7 @@ def publish_command(
     if earlier and prepared.policy.sought:
         say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
-        _ask(prepared, ledger)
+        _ask(prepared, outlook, ledger)
     else:
         rare = point_out_rare(opened, prepared.policy, prepared.count_rows()) if prepared.policy.sought else []
         for sentence in rare:
@@ -368,15 +367,15 @@ def plan_command(
     """
     step("forecasting", quiet=quiet)
     from dp_publish.cli.messages.plan import describe_plan, plan_document
+    from dp_publish.forecast.checking import describe_first_rows
     from dp_publish.forecast.plan import make_plan
-    from dp_publish.forecast.refusal import describe_first_rows
 
     if report is not None:
         from dp_publish.forecast.page.report import require_page
 
         require_page(report)
-    privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
-    plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
+    policy = _policy_of(data, policy_file, privacy, partial(tell, quiet=quiet))
+    plan = make_plan(data, policy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
     for sentence in notes:
         tell(sentence, quiet=quiet)
@@ -421,9 +420,9 @@ def judge_command(data: Place, bundle: Place, policy_file: Path | None, out: Pat
     from dp_bundle.bundle.reading import open_bundle
     from dp_publish.forecast.page.judging import make_page
     from dp_publish.policy.columns import prepare
-    from dp_publish.policy.file import load_policy, policy_path, used_policy
+    from dp_publish.policy.file import policy_path
 
-    policy = load_policy(used_policy(data, policy_file), _plain_name(data), {"like": bundle})
+    policy = _policy_of(data, policy_file, {"like": bundle})
     with open_bundle(bundle, allow_older=True) as released:
         page = make_page(released, prepare(data, policy))
     target = out or policy_path(data).with_name(f"{_plain_name(data)}.judged.html")
@@ -524,18 +523,20 @@ def audit_command(
       dp-publish audit wine.parquet
     """
     from dp_audit.planned_release import audit_document, audit_planned_release, describe_audit, describe_failures
+    from dp_publish.forecast.checking import require_whose
     from dp_publish.forecast.choosing import choose_release
-    from dp_publish.forecast.refusal import require_whose
-    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
-    privacy = _to_see(data, policy_file, privacy, partial(tell, quiet=quiet))
-    chosen = choose_release(data, load_policy(used_policy(data, policy_file), _plain_name(data), privacy))
-    policy = chosen.policy
-    require_whose(chosen.prepared, policy)
+    prepared, _ = choose_release(data, _policy_of(data, policy_file, privacy, partial(tell, quiet=quiet)))
+    require_whose(prepared)
     report = audit_planned_release(
-        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
+        data,
+        prepared.written,
+        publish_aside,
+        n_canaries=canaries,
+        confidence=confidence,
+        tell=partial(tell, quiet=quiet),
     )
     text = describe_audit(report) if report.findings else f"{describe_audit(report)}\n{_PASSED}"
     answer(text, audit_document(report), as_json=as_json, quiet=quiet)
@@ -645,22 +646,22 @@ def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
     return ledger
 
 
-def _to_see(
-    data: Place, policy_file: Path | None, privacy: dict[str, Any], say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the options on privacy with the strength at which links are seen that were asked for, and say it."""
+def _policy_of(
+    data: Place, policy_file: Path | None, given: dict[str, Any], say: Callable[[str], None] = tell
+) -> Policy:
+    """Return the policy of a table under these options; say at which strength links are seen that were asked for."""
     from dp_publish.forecast.advice import MOST_TO_SEE, mu_to_see
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.strengths import describe_worth, printed_mu
     from dp_publish.policy.file import load_policy, used_policy
 
-    see = privacy.pop("see")
+    see, where = given.pop("see", None), (used_policy(data, policy_file), _plain_name(data))
+    policy = load_policy(*where, given)
     if see is None:
-        return privacy
-    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
-    mu = float(printed_mu(mu_to_see(choose_release(data, policy).prepared, see, privacy["mu"] or MOST_TO_SEE)))
+        return policy
+    mu = float(printed_mu(mu_to_see(choose_release(data, policy)[0], see, given["mu"] or MOST_TO_SEE)))
     say(f"by the forecast, links of {see:g} are seen at mu = {mu:g}, where {describe_worth(mu)}")
-    return {**privacy, "mu": mu}
+    return load_policy(*where, {**given, "mu": mu})
 
 
 def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:
@@ -675,13 +676,12 @@ def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:
         )
 
 
-def _ask(prepared: Prepared, ledger: Ledger) -> None:
+def _ask(prepared: Prepared, outlook: Outlook, ledger: Ledger) -> None:
     """Say what would be published, and end unless the answer is yes."""
     from dp_publish.cli.messages.before import describe_before
 
-    with suppress(ParameterError, PolicyError, PrivacyError):  # of a strength at the edge of what can be released
-        for line in describe_before(prepared, ledger):
-            tell(line)
+    for line in describe_before(prepared, outlook, ledger):
+        tell(line)
     if not click.confirm("Publish this? It cannot be taken back", default=False, err=True):
         raise DpGraphError("nothing was published, and nothing was spent")
 

@@ -16,12 +16,13 @@ from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, Polic
 from dp_bundle.base.wording import at_form
 from dp_bundle.catalog.label import is_weak, worded_protection
 from dp_bundle.describe.sentences import describe_hundred
-from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.data.dialect import Dialect
+from dp_publish.data.faults import UnfitError
 from dp_publish.data.table import Source
-from dp_publish.desk.document import Fields, changed_policy, column_field
+from dp_publish.desk.document import Fields, changed_policy
 from dp_publish.desk.table import Opened, open_for_desk
 from dp_publish.desk.words import GENERAL, capital, field_at
+from dp_publish.forecast.checking import Findings, judge_declared, look_at_declared
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.first_look import point_out_oddities
@@ -31,13 +32,11 @@ from dp_publish.forecast.page.command_lines import Spending, budget_of
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease
-from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_by_outlook
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.forecast.whose_rows import ask_whose
 from dp_publish.ledger.alike import find_alike
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
-from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes, places_of
@@ -177,7 +176,7 @@ class Desk:
         written = {name: said for name, said in fields.items() if name.startswith("table-")}
         if written:
             with suppress(PolicyError):
-                self.open(parse_policy(changed_policy(self.text, (), written)[0], "of the form", self.name).table)
+                self.open(parse_policy(changed_policy(self.text, (), written), "of the form", self.name).table)
         if fields.get("reading", self.reading).split()[:1] == self.reading.split()[:1]:
             return fields
         kept = {name: said for name, said in fields.items() if not name.startswith(("column-", "privacy-entity"))}
@@ -187,20 +186,17 @@ class Desk:
     def answer(self, fields: Fields) -> Answer:
         """Return what is said of the form."""
         fields = self.fit(fields)
-        text, mistakes = changed_policy(self.text, self.columns, fields)
-        answer = Answer(text, {where: [f"It {said}."] for where, said in mistakes.items()}, is_read=not mistakes)
+        answer = Answer(changed_policy(self.text, self.columns, fields))
         try:
             self.opened.table.unchanged(self.opened.fingerprint)()
         except DpGraphError as error:
             answer.object(GENERAL, f"{error}: close the desk, and open it again.")
             return answer
         try:
-            policy = parse_policy(text, "of the form", self.name)
+            policy = parse_policy(answer.text, "of the form", self.name)
         except PolicyError as error:
             self._object_to(answer, error)
             answer.is_read = False
-            return answer
-        if any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
             return answer
         if self.opened.problem:
             self._object_to(answer, self.opened.problem)
@@ -217,7 +213,7 @@ class Desk:
         withheld, opened = self.ledger.entities(policy.dataset.name), self.opened.table
         while True:
             try:
-                chosen, why, prepared = choose_release(self.data, policy, withheld, opened=opened)
+                prepared, why = choose_release(self.data, policy, withheld, opened=opened)
                 break
             except (DpGraphError, ValidationError) as error:
                 about = self._object_to(answer, error)
@@ -225,7 +221,7 @@ class Desk:
                 if not named or len(named) == len(self.columns):
                     return None
                 policy = _without(policy, named)
-        answer.choice = " ".join(describe_choice(chosen, why, policy))
+        answer.choice = " ".join(describe_choice(prepared.written, why, policy))
         answer.left_out = dict(prepared.policy.sought.left_out) if prepared.policy.sought else {}
         return prepared
 
@@ -237,6 +233,8 @@ class Desk:
             found = describe_mistakes(error.__cause__, places_of(error)[0])
         elif isinstance(error, ParameterError) and error.name in STRENGTHS:
             found = {("privacy", error.name): capital(str(error))}
+        elif isinstance(error, CellError | UnfitError) and "." not in error.entry:  # one beside each column
+            found = {("columns", fault[1]): capital(str(type(error)([fault]))) for fault in error.faults}
         else:
             found = dict.fromkeys(places_of(error), capital(str(error)))
         for place, said in found.items():
@@ -245,47 +243,41 @@ class Desk:
 
     def _judge(self, answer: Answer, prepared: Prepared, *, insists: bool) -> None:
         """Add the promise, what would be seen, what it costs, and what stands in the way."""
-        policy, kinds, n_rows = prepared.policy, prepared.kinds, self.opened.n_rows
-        kinds = dict.fromkeys(kinds, "continuous") if policy.sought is not None else kinds
+        policy = prepared.policy
         try:
-            row = forecast(policy, kinds, n_rows)
-            guarantee, booked_mu = row.planned.promise()
-            answer.promise = promise_in_words(guarantee, row.planned)
+            row = forecast(policy, prepared.counted, self.opened.n_rows)
+            answer.promise = promise_in_words(row.planned)
         except (*_REFUSALS, ValidationError) as error:
             self._object_to(answer, error)
             return
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
-        answer.plan = self._plan(prepared, kinds, row, None if judged else row)
-        answer.held, answer.shown = describe_held(row), describe_findings(answer.plan)
+        answer.plan = self._plan(prepared, row, None if judged else row)
+        answer.held, answer.shown = describe_held(row), describe_findings(row, answer.plan.own)
 
         account, books, name = spending_of(self.ledger, policy), self.ledger.books(), policy.dataset.name
-        answer.account = budget_sentence(account, booked_mu)
-        if passes_budget(account, booked_mu):
+        answer.account = budget_sentence(account, row.planned.booked_mu)
+        if passes_budget(account, row.planned.booked_mu):
             answer.object("privacy-budget_mu", answer.account)
         if known := self._keep("alike", (books.head, name), lambda: find_alike(books, name, self.columns)):
             answer.account += _ALIKE.format(known)
-        self._look(answer, prepared, row.planned)
-        try:
-            refuse_by_outlook(row, prepared.table.types)
-        except PolicyError as error:
-            answer.refusals.append(str(error))
-        if insists:
-            answer.refusals = []
+        found = self._look(answer, prepared, row, insists=insists)
+        for fault in found.faults:
+            self._object_to(answer, fault)
+        answer.remarks += found.remarks
+        answer.refusals = [str(regret) for regret in found.regrets]
 
-    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: Outlook, own: Outlook | None) -> Plan:
+    def _plan(self, prepared: Prepared, row: Outlook, own: Outlook | None) -> Plan:
         """Return the plan at this strength, and those of the slider; without `own`, it names no ways out."""
         policy = prepared.policy
-        but_strength = policy.columns, policy.sources, _but_strength(policy), kinds
+        but_strength = policy.columns, policy.sources, _but_strength(policy), prepared.counted
         return Plan(
-            policy=policy,
-            kinds=kinds,
+            prepared=prepared,
             n_rows=self.opened.n_rows,
             mechanism=row.planned.mechanism_name,
             spread=DEFAULT_SPREAD,
             rows=self._keep("curve", but_strength, lambda: self._forecast_curve(row.planned)),
             own=own,
             focus=row,
-            table=prepared.table,
         )
 
     def _forecast_curve(self, planned: PlannedRelease) -> list[Outlook]:
@@ -294,28 +286,27 @@ class Desk:
         points = _CURVE if len(kinds) < _WIDE else _CURVE[::4]
         with suppress(*_REFUSALS):
             mechanism = planned.mechanism_name
-            return forecast_each(policy, kinds, n_rows, points, DEFAULT_SPREAD, mechanism, with_epsilon=False)[0]
+            return forecast_each(policy, kinds, n_rows, points, DEFAULT_SPREAD, mechanism)[0]
         return []
 
-    def _look(self, answer: Answer, prepared: Prepared, planned: PlannedRelease) -> None:
-        """Add what the first rows say of declared columns."""
-        policy, table = prepared.policy, prepared.table
-        if policy.sought is not None:
-            self._object_unread(answer, policy)
-            words, odd = self._keep("words", (policy.sought, policy.table), lambda: self._look_at_words(prepared))
-            answer.remarks += odd
-            answer.left_out |= left_out_by_first_rows(policy, self.opened.n_rows, words)
-            return
-        kinds = dict(planned.kinds)
-        of = policy.columns, policy.sources, policy.table, kinds
-        seen, readable, unread = self._keep("glance", of, lambda: glance_at_readable(table, policy, kinds))
-        for fault in (fault for error in unread for fault in error.faults):
-            answer.object(column_field(self.columns.index(fault[1]), "kind"), capital(str(CellError([fault]))))
-        answer.remarks += survey_columns(seen, policy, readable)
-        answer.refusals += find_regrettable(table, seen, policy, readable)
-        with suppress(*_REFUSALS):
-            if drowned := find_drowned(seen, planned, lambda: self.opened.n_rows):
-                answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
+    def _look(self, answer: Answer, prepared: Prepared, row: Outlook, *, insists: bool) -> Findings:
+        """Return what the first rows say, and the forecast; columns of words get what they say beside them."""
+        policy = prepared.policy
+        if policy.sought is None:
+            of = policy.columns, policy.sources, policy.table, prepared.kinds
+            first = self._keep("glance", of, lambda: look_at_declared(prepared))
+            found = judge_declared(first, prepared, insists=insists)
+            found.judge(row, prepared, first.seen)
+            return found
+        words, odd = self._keep("words", (policy.sought, policy.table), lambda: self._look_at_words(prepared))
+        answer.left_out |= left_out_by_first_rows(policy, self.opened.n_rows, words)
+        found = Findings([*odd], insists=insists)
+        found.judge(row, prepared)
+        error = self.opened.unread
+        names = error.columns if isinstance(error, CellError) else self.columns
+        if error is not None and any(not policy.column(name).drop and name not in answer.left_out for name in names):
+            found.faults.append(error)
+        return found
 
     def _look_at_words(self, prepared: Prepared) -> tuple[dict[str, Counter[str]], list[str]]:
         """Return the words in the first rows, and what is odd about these rows; nothing where they cannot be read."""
@@ -323,13 +314,6 @@ class Desk:
             return {}, []
         words = words_in_first_rows(prepared.table, prepared.policy, self.opened.n_rows)
         return words, point_out_oddities(prepared.table, prepared.kinds)
-
-    def _object_unread(self, answer: Answer, policy: Policy) -> None:
-        """Add what cannot be read of the first rows, unless it is in columns that are not published."""
-        error = self.opened.unread
-        names = error.columns if isinstance(error, CellError) else self.columns
-        if error is not None and any(not policy.column(name).drop and name not in answer.left_out for name in names):
-            self._object_to(answer, error)
 
 
 def spending_of(ledger: Ledger, policy: Policy) -> Spending:
@@ -343,9 +327,9 @@ def spending_of(ledger: Ledger, policy: Policy) -> Spending:
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
-def promise_in_words(guarantee: Guarantee, planned: PlannedRelease) -> dict[str, Any]:
+def promise_in_words(planned: PlannedRelease) -> dict[str, Any]:
     """Return the promise in the label's words, and how many of a hundred guesses are right."""
-    label = worded_protection(guarantee, planned.release, planned.columns)
+    label = worded_protection(planned.guarantee, planned.release, planned.columns)
     return {**label, "hundred": describe_hundred(label["right"]), "is_weak": is_weak(label["right"])}
 
 

@@ -1,21 +1,22 @@
 """The fields of the form, and the policy's text: a field that is changed changes its entry, and all else stays.
 
 A field is text, as a browser has it. What a policy says is shown in fields once; afterwards only fields that were
-changed are looked at, so that comments, order, spelling and entries that have no field are kept.
+changed are looked at, so that comments, order, spelling and entries that have no field are kept. What is typed is a
+number or a date where it can be one, and else a text: what an entry may be, the policy says.
 """
 
 import datetime
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import tomlkit
 import tomlkit.items
 
 from dp_bundle.base.errors import PolicyError
-from dp_bundle.manifest.columns import MAX_LEVELS
 from dp_publish.data.kinds import KINDS
 from dp_publish.policy.choices import STRENGTHS
 
@@ -91,38 +92,24 @@ def _account(fields: Fields) -> str:
 
 
 class _Form:
-    """The fields as they were and are, what that changes of the policy, and what cannot be read of them."""
+    """The fields as they were and are, and what that changes of the policy."""
 
     def __init__(self, before: Fields, fields: Fields) -> None:
         self.before = before
         self.now = {name: _typed(fields.get(name, said), said) for name, said in before.items()}
         self.changes: dict[Place, Any] = {}
-        self.mistakes: dict[str, str] = {}
 
     def differs(self, *names: str) -> bool:
         """Return whether one of these fields was changed."""
         return any(self.before[name] != self.now[name] for name in names)
 
-    def read(self, name: str, reader: Callable[[str], Any]) -> Any:
-        """Return what a field says; None, and a mistake, where that cannot be read."""
-        try:
-            return reader(self.now[name])
-        except ValueError as error:
-            self.mistakes[name] = str(error)
-            return None
-
-    def change(self, place: Place, value: Any, *names: str) -> None:
-        """Set an entry, or with None take it away, unless there is a mistake in these fields."""
-        if not self.mistakes.keys() & {*names}:
-            self.changes[place] = value
-
-    def clear(self, section: Place, entries: Sequence[str]) -> None:
+    def clear(self, section: Place, entries: Iterable[str]) -> None:
         """Take entries of a section away."""
         self.changes |= {(*section, entry): None for entry in entries}
 
 
-def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[str, dict[str, str]]:
-    """Return the policy's text with what was changed in fields, and what cannot be read of them, by field.
+def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> str:
+    """Return the policy's text with what was changed in fields.
 
     Parameters
     ----------
@@ -141,14 +128,14 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
     form = _Form(shown_fields(text, columns), fields)
     for field, place in _entries(columns):
         if form.differs(field):
-            form.change(place, form.read(field, _READERS.get(place[-1], _text)), field)
+            form.changes[place] = _READERS.get(place[-1], _text)(form.now[field])
     _change_privacy(form, by_unit=isinstance(_at(tomllib.loads(text), ("privacy", "budget_mu")), dict))
     for number, name in enumerate(columns):
         _change_column(form, number, ("columns", name))
 
     order: dict[Place, int] = {("columns", name): number for number, name in enumerate(columns)}
     in_order = sorted(form.changes.items(), key=lambda change: order.get(change[0][:2], -1))
-    return _put(text, dict(in_order)) if in_order else text, form.mistakes
+    return _put(text, dict(in_order)) if in_order else text
 
 
 def _typed(now: str, before: str) -> str:
@@ -159,52 +146,39 @@ def _typed(now: str, before: str) -> str:
 
 def _change_privacy(form: _Form, *, by_unit: bool) -> None:
     """Change the unit, what does not go with the release or the strength, and the budget, which may be one by unit."""
-    of_unit = ("privacy-unit", "privacy-entity", "privacy-max_rows")
-    if form.differs(*of_unit):
-        unit: Any = form.now["privacy-unit"]
-        if unit == "entity":
-            unit = {
-                "entity": form.read("privacy-entity", _chosen),
-                "max_rows": form.read("privacy-max_rows", _whole),
-            }
-        form.change(("privacy", "unit"), unit, *of_unit)
+    unit, now = ("privacy-unit", "privacy-entity", "privacy-max_rows"), form.now
+    if form.differs(*unit):
+        rows = {} if not now["privacy-max_rows"] else {"max_rows": _value(now["privacy-max_rows"])}
+        of_people = {"entity": now["privacy-entity"], **rows}
+        form.changes["privacy", "unit"] = of_people if now["privacy-unit"] == "entity" else now["privacy-unit"]
     if form.differs("privacy-release", "privacy-scale"):
-        if form.now["privacy-release"] != "covariance":
+        if now["privacy-release"] != "covariance":
             form.clear(("privacy",), _OF_MOMENTS)
-        elif not form.now["privacy-scale"]:  # which may have been all that said so
-            form.change(("privacy", "release"), "covariance")
+        elif not now["privacy-scale"]:  # which may have been all that said so
+            form.changes["privacy", "release"] = "covariance"
     if ("privacy", "mu") in form.changes:
         form.clear(("privacy",), [name for name in (*STRENGTHS, "delta") if name != "mu"])
-    if form.differs("privacy-budget_mu") or _account(form.before) != _account(form.now):
-        place = ("privacy", "budget_mu", *([_account(form.now)] if by_unit else []))
-        form.change(place, form.read("privacy-budget_mu", _if_any(_number)), "privacy-budget_mu")
+    if form.differs("privacy-budget_mu") or _account(form.before) != _account(now):
+        place = ("privacy", "budget_mu", *([_account(now)] if by_unit else []))
+        form.changes[place] = _if_any(now["privacy-budget_mu"])
 
 
 def _change_column(form: _Form, number: int, section: Place) -> None:
     """Change levels and bounds of a column, and what means nothing of another kind than it had."""
     of_kind, words, public, low, high = (column_field(number, entry) for entry in ("kind", *_TOGETHER))
     kind = KINDS.get(form.now[of_kind])
-    is_date = kind is not None and bool(kind.bounds)
     if form.differs(of_kind):
-        form.clear(section, [*_meaningless(form.now[of_kind], form.now[column_field(number, "missing")])])
-
+        form.clear(section, _meaningless(form.now[of_kind], form.now[column_field(number, "missing")]))
     if form.differs(of_kind, words):
-        levels = form.read(words, _lines)
-        wanted = kind.levels if kind is not None else None
-        if wanted and levels and len(levels) > MAX_LEVELS:
-            form.mistakes[words] = f"must be at most {MAX_LEVELS:,} words"
-            form.changes.pop((*section, "kind"), None)
         for entry in ("categories", "levels"):
-            form.change((*section, entry), levels if entry == wanted else None, words)
-
+            is_wanted = kind is not None and entry == kind.levels
+            form.changes[(*section, entry)] = _lines(form.now[words]) if is_wanted else None
     if form.differs(of_kind, public, low, high):
-        has_levels = kind is not None and kind.levels is not None
-        of_dates = not is_date and any(_is_date(form.now[each]) for each in (low, high))
-        if form.now[public] != "public" or (form.differs(of_kind) and (has_levels or of_dates)):
-            form.change((*section, "bounds"), None)
-        else:
-            bounds = [form.read(each, _date if is_date else _number) for each in (low, high)]
-            form.change((*section, "bounds"), bounds, low, high)
+        of_dates, has_levels = kind is not None and bool(kind.bounds), kind is not None and kind.levels is not None
+        bounds = [_value(form.now[each], of_dates=of_dates) for each in (low, high)]
+        meant = not has_levels and (of_dates or not any(isinstance(each, str) and each for each in bounds))
+        keeps = form.now[public] == "public" and (meant or not form.differs(of_kind))
+        form.changes[(*section, "bounds")] = bounds if keeps else None
 
 
 def _meaningless(kind: str, missing: str) -> Iterator[str]:
@@ -226,51 +200,34 @@ def _lines(said: str) -> list[str] | None:
     return list(dict.fromkeys(line.strip() for line in said.split("\n") if line.strip())) or None
 
 
-def _chosen(said: str) -> str:
-    if not said:
-        raise ValueError("is still to be chosen")
-    return said
-
-
-def _whole(said: str) -> int:
-    if not _WHOLE.fullmatch(said):
-        raise ValueError("must be a whole number, such as 1")
-    return int(said)
-
-
 def _number(said: str) -> int | float:
     """Return a number as it is written."""
     if _WHOLE.fullmatch(said):
         return int(said)
     if _DECIMAL.fullmatch(said) and math.isfinite(number := float(said.replace(",", "."))):
         return number
-    raise ValueError("must be a number, such as 10 or 0.5")
+    raise ValueError(said)
 
 
-def _is_date(said: str) -> bool:
-    return bool(said) and not _DECIMAL.fullmatch(said)
-
-
-def _date(said: str) -> Any:
-    """Return a bound of dates or times, which may be a number, too."""
-    for read in (datetime.date.fromisoformat, datetime.datetime.fromisoformat, datetime.time.fromisoformat, _number):
-        try:
+def _value(said: str, *, of_dates: bool = False) -> Any:
+    """Return a number, or of dates a date, a moment or a time; what is none of that as it is written."""
+    for read in (*(_DATES if of_dates else ()), _number):
+        with suppress(ValueError):
             return read(said)
-        except ValueError:
-            continue
-    raise ValueError("must be a date such as 2026-01-31, a time such as 12:30:00, or a number")
+    return said
 
 
-def _if_any(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda said: read(said) if said else None
+def _if_any(said: str) -> Any:
+    return _value(said) if said else None
 
 
+_DATES = (datetime.date.fromisoformat, datetime.datetime.fromisoformat, datetime.time.fromisoformat)
 _READERS: dict[str, Callable[[str], Any]] = {  # of all that is not a text
     "delimiter": lambda said: "\t" if said == "tab" else _text(said),
     "missing_values": _lines,
-    "mu": _number,
+    "mu": _value,
     "drop": lambda said: bool(said) or None,
-    "max_change": _if_any(_whole),
+    "max_change": _if_any,
 }
 
 

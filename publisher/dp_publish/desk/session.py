@@ -69,7 +69,7 @@ class Session:
         text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
         dialect = parse_policy(text, str(asked.policy), asked.name).table  # what cannot be read is for an editor
         if asked.header is not None:
-            text = changed_policy(text, (), {"table-header": asked.header})[0]
+            text = changed_policy(text, (), {"table-header": asked.header})
             dialect = dialect.model_copy(update={"header": asked.header})
         _require_table(asked.data, dialect)
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))

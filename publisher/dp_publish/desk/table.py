@@ -19,8 +19,6 @@ from dp_publish.forecast.whose_rows import find_repeated
 
 _CELLS = 2**19  # that are looked at
 _MOST_ROWS = 5_000
-_ENOUGH = 20  # rows, to tell anything by
-_SAME = 0.99
 _NEVER = {  # what is said of columns that are not read
     ColumnType.NESTED: "lists or structures, which are never published as they are",
     ColumnType.OTHER: "of a type that is never published as it is",
@@ -96,20 +94,7 @@ def _describe(what: str, kept: pa.Array, n_rows: int) -> str:
     """Return what the first cells of a column seem to hold, by those that have a value."""
     values = "" if what == _PLURAL[Look.TRUTH] else _describe_values(kept)
     empty = 100 * (n_rows - len(kept)) / n_rows
-    parts = [f"{what}{values}", _describe_telling(kept), f"{empty:.2g} % without a value" if empty else ""]
-    return "; ".join(filter(None, parts))
-
-
-def _describe_telling(kept: pa.Array) -> str:
-    """Return what makes a column one to leave out; nothing of another."""
-    if len(kept) < _ENOUGH or pa.types.is_nested(kept.type):
-        return ""
-    counts = pc.value_counts(kept).field("counts")
-    if pc.max(counts).as_py() >= _SAME * len(kept):
-        return "hardly varies, so that it costs privacy and shows next to nothing"
-    if len(counts) == len(kept) and (is_text(kept.type) or _are_whole(kept)):
-        return "all different, like an identifier: leave it out unless it measures something"
-    return ""
+    return f"{what}{values}" + (f"; {empty:.2g} % without a value" if empty else "")
 
 
 def _are_whole(values: pa.Array) -> bool:

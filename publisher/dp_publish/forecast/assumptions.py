@@ -17,17 +17,15 @@ fit.
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import Kinds
-from dp_publish.discovery.finding import LEAST_LEVEL
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.coded_columns import gap_columns
 from dp_publish.policy.model import ColumnPolicy, Policy, Sought
 from dp_publish.policy.open_columns import share_mu as share_discovery
 from dp_publish.rows.calibration import cost_of_rows, set_noise, share_mu
@@ -72,37 +70,12 @@ def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_
     return statistics.median(assumed_spreads(policy, names, spread).values())
 
 
-def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> str:
-    """Return a phrase that says which spread is assumed: "standard deviations are ..."."""
-    levels = {name for source in policy.sources if source.levels for name in source.columns}
-    apart = levels | set(gap_columns(policy.sources))
-    entries = [policy.column(name) for name in names if name not in apart]
-    declared = [entry for entry in entries if not _has_found_bounds(policy, entry)]
-    said = [_describe_declared(declared, spread)] if declared else []
-    if len(declared) < len(entries):
-        found = "centers and scales" if policy.privacy.is_moments else "bounds"
-        said.append(f"{found} that are found fit as well as the search can make them")
-    if levels:
-        said.append("levels are equally frequent")
-    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
-
-
-def _has_found_bounds(policy: Policy, entry: ColumnPolicy) -> bool:
-    found = policy.privacy.release == "rows" or policy.sought is not None
-    return found and entry.bounds is None and entry.spread is None
-
-
-def _describe_declared(entries: Sequence[ColumnPolicy], spread: float) -> str:
-    """Return the phrase for columns of which a spread is assumed."""
-    own = [entry.spread is not None for entry in entries]
-    counts = [entry.max_change is not None and entry.spread is None for entry in entries]
-    if all(own):
-        return "standard deviations are what the policy's spread says"
-    said = "what the policy says, or " if any(own) else ""
-    if any(counts):
-        others = f"standard deviations are {said}{spread:.3g} of the width, " * (not all(counts))
-        return f"{others}counts vary as independent cases do, with a mean of {spread:.3g} of the width"
-    return f"standard deviations are {said}{spread:.3g} of the width"
+def describe_spread(policy: Policy, spread: float = DEFAULT_SPREAD) -> str:
+    """Return a phrase that says how far columns are assumed to spread: "columns vary ..."."""
+    usual = f"by {spread:.3g} of the width of bounds"
+    if policy.privacy.unit == "change":
+        usual = f"as independent cases do with a mean of {spread:.3g} of the width of bounds"
+    return f"columns vary as the policy's spread says, or else {usual}, and what is found fits them well"
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:
@@ -145,14 +118,10 @@ def sought_of(policy: Policy) -> Sought:
 def with_some_words(policy: Policy) -> tuple[Policy, Kinds]:
     """Return the policy and its columns with words of three levels: half of a text file's, or all text of others."""
     sought = sought_of(policy)
-    return _with_words(policy, sought.looked[:: 1 if sought.n_listed else 2], _LEVELS, 1)
-
-
-def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, Kinds]:
-    """Return the policy and the most columns that may be published, with gaps and all levels that can be told."""
-    names = sought_of(policy).looked
-    levels = int(1 / max(least_level(policy, n_rows, len(names), -MOSTLY), LEAST_LEVEL)) if names else 0
-    return _with_words(policy, names, levels + 2, 2)
+    words = sought.looked[:: 1 if sought.n_listed else 2]
+    parts = dict.fromkeys(words, range(_LEVELS)) | {name: range(1) for name in sought.names if name not in words}
+    kinds = {f"{name}={part}" if part else name: "continuous" for name, each in parts.items() for part in each}
+    return policy.changed(sought=sought._replace(n_listed=len(words))), kinds
 
 
 def least_level(policy: Policy, n_rows: int, n_listed: int, away: float) -> float:
@@ -186,12 +155,3 @@ def of_the_table(policy: Policy, n_columns: int) -> int:
     """Return how many columns the first so many are published for."""
     words = 0 if policy.sought is None else policy.sought.n_listed
     return n_columns - min(n_columns // _LEVELS, words) * (_LEVELS - 1)
-
-
-def _with_words(policy: Policy, words: Collection[str], each: int, others: int) -> tuple[Policy, Kinds]:
-    """Return the policy with these columns as words, and the columns: so many for each of them, first, and others."""
-    sought = sought_of(policy)
-    names = sorted(sought.names, key=lambda name: name not in words)
-    parts = {name: range(each if name in words else others) for name in names}
-    kinds = {f"{name}={part}" if part else name: "continuous" for name in names for part in parts[name]}
-    return policy.changed(sought=sought._replace(n_listed=len(words))), kinds

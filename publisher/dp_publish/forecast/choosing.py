@@ -7,7 +7,6 @@ So rows are of whoever asks for them, and a weaker guarantee never shows less.
 """
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from dp_bundle.base.wording import typed
 from dp_publish.covariance.calibration import in_two_rounds
@@ -22,24 +21,6 @@ _WHY = "second moments are published, of which noise as a rule hides less than o
 _OR_ROWS = typed("--release rows: rows, which any tool reads")
 
 
-class Choice(NamedTuple):
-    """A policy that says what is released, and its table.
-
-    Attributes
-    ----------
-    policy : Policy
-        As it was written, with the release.
-    why : str
-        A sentence that says why; none where it was said before.
-    prepared : Prepared
-        The table, and the policy resolved for its columns.
-    """
-
-    policy: Policy
-    why: str
-    prepared: Prepared
-
-
 def choose_release(
     data: Source,
     policy: Policy,
@@ -47,7 +28,7 @@ def choose_release(
     *,
     opened: Table | None = None,
     may_search: bool = True,
-) -> Choice:
+) -> tuple[Prepared, str]:
     """Return the release of a policy that leaves it open, and its table, which is prepared once.
 
     Rows are of whoever asks for them, and of a single column, which has no correlations; of a text file, what its
@@ -66,6 +47,13 @@ def choose_release(
     may_search : bool
         Whether what columns are may be found privately; if not, the release is the policy's own.
 
+    Returns
+    -------
+    prepared : Prepared
+        The table, and the policy: as it was written, with the release, and resolved for its columns.
+    why : str
+        A sentence that says why this release; none where it was said before.
+
     Raises
     ------
     SchemaError, DataError, PolicyError
@@ -82,10 +70,10 @@ def choose_release(
         prepared = prepare(data, covariance, withheld, opened=table)
         found = prepared.policy.sought
         if found is not None and in_two_rounds(covariance, dict.fromkeys(found.names, "continuous")):
-            return Choice(covariance, f"{_WHY}{_OR_ROWS}", prepared)
+            return prepared, f"{_WHY}{_OR_ROWS}"
         if found is not None and found.looked:
             chosen = rows
-    return Choice(chosen, "", prepare(data, chosen, withheld, opened=table))
+    return prepare(data, chosen, withheld, opened=table), ""
 
 
 def _changed(policy: Policy, release: str, *, find: bool = False) -> Policy:

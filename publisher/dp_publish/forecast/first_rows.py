@@ -9,8 +9,9 @@ from dp_publish.data.table import Table
 from dp_publish.discovery.finding import HARDLY_ANY, HELD, LEAST_LEVEL, NAMES, ONE_LEVEL, TOO_RARE, Counted, Steps
 from dp_publish.discovery.levels import count_values
 from dp_publish.discovery.looks import LOOKS, Look, count_looks, read_answers
-from dp_publish.forecast.advice import forecast_drawn, least_mu
+from dp_publish.forecast.advice import least_mu
 from dp_publish.forecast.assumptions import MOSTLY, least_level, sought_of
+from dp_publish.forecast.outlook import forecast
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import describe_weaker
 from dp_publish.policy.columns import Prepared
@@ -106,7 +107,7 @@ def forecast_first_rows(plan: Plan) -> str:
     kinds = {str(place): "continuous" for place in range(sum(parts.values()))}
     if len(kinds) < _LEAST:
         return f"as the first rows look, fewer than {_LEAST} columns are left to publish: declare what the columns hold"
-    row = forecast_drawn(policy, kinds, plan.n_rows)
+    row = forecast(policy, kinds, plan.n_rows)
     return (
         f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
         f"{sum(part > 0 for part in parts.values())} of the table, with a standard error of a correlation of "

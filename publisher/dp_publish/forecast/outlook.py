@@ -10,8 +10,9 @@ the values, and whoever shows a forecast shows them:
 
 **Release of second moments.** The mechanism is the policy's own, or else two rounds at the same mu, as for `auto`
 (Gaussian noise for one column, or too many). It knows the noise on n times a correlation for an assumed spread
-(`Mechanism.correlation_noise`), tau n / sqrt(2) below. A cell is protected as its row is. Mechanisms whose noise
-has no variance of its own are forecast as laplace.
+(`Mechanism.correlation_noise`), tau n / sqrt(2) below. A cell is protected as its row is. A mechanism whose noise has
+no variance of its own is forecast as laplace, whose noise is scaled down if the expected error of the other, which is a
+bound, is smaller (`Mechanism.expected_error`).
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
 center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave. So has that
@@ -48,11 +49,12 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from scipy import special
 
-from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP
@@ -66,13 +68,13 @@ from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, 
 from dp_publish.forecast.planned import PlannedMoments, PlannedRelease, moments_error, plan_release, rows_error
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import blocks_of, gap_columns
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy, Privacy, Sought
 from dp_publish.policy.open_columns import share_mu as share_discovery
 from dp_publish.rows.private_bounds import half_width_for
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
-DELTA = 1e-6
 POWER = 0.8
 FDR = 0.05
 _DROWNED = 2.0  # standard errors of zero within which a reader takes a debiased variance for none
@@ -120,8 +122,6 @@ class Outlook:
         The release.
     n_rows : int
         The number of rows.
-    mu, epsilon, delta : float
-        The guarantee for one unit of privacy, as mu and as (epsilon, delta).
     sigma : dict of str to float
         Each column's noise in a release of rows, as a standard deviation in data units; without those whose bounds, and
         so their units, are not known yet.
@@ -140,9 +140,6 @@ class Outlook:
 
     planned: PlannedRelease = field(repr=False)
     n_rows: int = field(repr=False)
-    mu: float
-    epsilon: float
-    delta: float
     sigma: Mapping[str, float]
     sigma_over_width: float
     noise_to_signal: float
@@ -150,9 +147,18 @@ class Outlook:
     moments: Sight = field(repr=False)
     least_rows_for_moments: int = field(repr=False)
 
+    @property
+    def mu(self) -> float:
+        """The mu of one unit of privacy."""
+        return self.planned.mu
+
     def of(self, release: str) -> Sight:
         """Return what that release would show."""
         return self.rows if release == "rows" else self.moments
+
+    def under(self, policy: Policy, kinds: Kinds | None = None) -> "Outlook":
+        """Return what these rows would leave visible under another policy, or of other columns; see `forecast`."""
+        return forecast(policy, kinds or self.planned.kinds, self.n_rows, with_rows=not policy.privacy.is_moments)
 
     @property
     def shown(self) -> Sight:
@@ -181,7 +187,6 @@ def forecast(
     n_rows: int,
     *,
     spread: float = DEFAULT_SPREAD,
-    with_epsilon: bool = False,
     with_rows: bool = True,
 ) -> Outlook:
     """Return what a release by a policy would leave visible; no value is read and nothing is spent.
@@ -196,8 +201,6 @@ def forecast(
         Number of rows, at least 1.
     spread : float
         Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives none.
-    with_epsilon : bool
-        Whether to compute epsilon, which takes a while for discrete noise; nan if not.
     with_rows : bool
         Whether to forecast, beside a release of second moments, one of rows.
 
@@ -212,33 +215,17 @@ def forecast(
         raise ParameterError("n_rows", "at least 1", n_rows)
     check_spread(spread)
     planned = plan_release(policy, kinds, lambda: n_rows)
-    return outlook_of(planned, n_rows, spread=spread, with_epsilon=with_epsilon, with_rows=with_rows)
-
-
-def outlook_of(
-    planned: PlannedRelease,
-    n_rows: int,
-    *,
-    spread: float = DEFAULT_SPREAD,
-    with_epsilon: bool = False,
-    with_rows: bool = True,
-) -> Outlook:
-    """Return what a planned release would leave visible; see `forecast`."""
-    policy = planned.policy
     columns, mechanism = _both_ways(planned, with_rows=with_rows)
-    spreads = assumed_spreads(policy, planned.kinds, spread)
-    rows, widths, typical_ratio = _sight_of_rows(planned, columns, spreads, n_rows)
+    spreads = assumed_spreads(policy, kinds, spread)
+    rows, typical_ratio = _sight_of_rows(planned, columns, spreads, n_rows)
     moments, least_rows = Sight(), 0
-    if policy.privacy.unit != "change":
+    if mechanism is not None:
         moments, least_rows = _sight_of_moments(policy, mechanism, [*spreads.values()], n_rows)
     return Outlook(
         planned=planned,
         n_rows=n_rows,
-        mu=planned.mu,
-        epsilon=planned.epsilon(DELTA) if with_epsilon else math.nan,
-        delta=DELTA,
         sigma={column.name: column.noise_sigma for column in columns if not column.bounds_found},  # or in no unit yet
-        sigma_over_width=statistics.median([each.noise_spread / widths[each.name] for each in columns] or [math.nan]),
+        sigma_over_width=statistics.median([each.noise_spread / each.width for each in columns] or [math.nan]),
         noise_to_signal=typical_ratio,
         rows=rows,
         moments=moments,
@@ -246,32 +233,51 @@ def outlook_of(
     )
 
 
-def _both_ways(planned: PlannedRelease, *, with_rows: bool) -> tuple[tuple[Column, ...], Mechanism]:
-    """Return the columns of a release of rows, and the mechanism of one of second moments: the planned, and another."""
+def forecast_table(prepared: Prepared) -> Outlook:
+    """Return the forecast of a table's release."""
+    return forecast(prepared.policy, prepared.counted, count_rows(prepared))
+
+
+def count_rows(prepared: Prepared) -> int:
+    """Return the number of rows for a forecast; where it is protected, none counts as one."""
+    try:
+        return prepared.count_rows()
+    except DataError:
+        if prepared.policy.privacy.neighbours.n_rows_public:
+            raise
+        return 1
+
+
+def _both_ways(planned: PlannedRelease, *, with_rows: bool) -> tuple[tuple[Column, ...], Mechanism | None]:
+    """Return the columns of a release of rows, and the mechanism of one of second moments: the planned, and another.
+
+    There are none where there is no other for the unit, or at the strength.
+    """
     policy, kinds = planned.policy, planned.kinds
     if isinstance(planned, PlannedMoments):
         instead = Privacy(unit=policy.privacy.unit, mu=planned.mu)
-        return _rows_instead(policy, kinds, instead) if with_rows else (), planned.mechanism.for_forecast()
-    return planned.columns, stand_in(len(kinds), policy.privacy.max_rows, planned.mu)
+        return _rows_instead(policy, kinds, instead) if with_rows else (), planned.mechanism
+    if policy.privacy.unit != "change":
+        with suppress(ParameterError, PolicyError, PrivacyError):
+            return planned.columns, stand_in(len(kinds), policy.privacy.max_rows, planned.mu)
+    return planned.columns, None
 
 
 def _sight_of_rows(
     planned: PlannedRelease, columns: Sequence[Column], spreads: Mapping[str, float], n_rows: int
-) -> tuple[Sight, dict[str, float], float]:
-    """Return what rows would show, the widths of their columns, and the noise's variance over that of the values."""
-    widths = {column.name: _width(column) for column in columns}
+) -> tuple[Sight, float]:
+    """Return what rows would show, and the noise's variance over that of the values."""
     # of columns whose bounds would be found, so many deviations to either side of the center
     in_rows = {**spreads} | {
         column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
         for column in columns
         if column.bounds_found and planned.policy.column(column.name).spread is None
     }
-    deviations = {name: in_rows[name] * width for name, width in widths.items()}
-    ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns)
+    ratios = sorted(column.noise_variance / (in_rows[column.name] * column.width) ** 2 for column in columns)
     if not ratios:
-        return Sight(), widths, math.nan
+        return Sight(), math.nan
     typical, least = statistics.median(ratios), math.sqrt((1 + ratios[0]) * (1 + ratios[:2][-1])) - 1
-    return _sight(n_rows, len(columns), rows_error, (typical, least), ratios), widths, typical
+    return _sight(n_rows, len(columns), rows_error, (typical, least), ratios), typical
 
 
 def _sight_of_moments(policy: Policy, mechanism: Mechanism, spreads: Sequence[float], n_rows: int) -> tuple[Sight, int]:
@@ -279,7 +285,8 @@ def _sight_of_moments(policy: Policy, mechanism: Mechanism, spreads: Sequence[fl
 
     @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
     def error(own: float, n_rows: int) -> float:
-        return moments_error(n_rows, after_search(mechanism, policy.sought, n_rows).correlation_noise(n_rows, own))
+        noise = after_search(mechanism, policy.sought, n_rows).for_forecast().correlation_noise(n_rows, own)
+        return moments_error(n_rows, noise * _scaled_down(mechanism, n_rows))
 
     squares = sorted((spread**2 for spread in spreads), reverse=True)
     typical, most = math.sqrt(statistics.median(squares)), (squares[0] * squares[:2][-1]) ** 0.25
@@ -317,6 +324,13 @@ def after_search(mechanism: Mechanism, sought: Sought | None, n_rows: int) -> Me
     return replace(mechanism, strength=GaussianDP(rest * mechanism.max_rows))
 
 
+def _scaled_down(mechanism: Mechanism, n_rows: int) -> float:
+    """Return what the noise of the mechanism that stands for another is multiplied by; 1 where none does."""
+    both = [mechanism, mechanism.for_forecast()]
+    own, other = [kind.expected_error(n_rows, kind.scaling, kind.neighbours, kind.strength) for kind in both]
+    return 1.0 if both[0] is both[1] or own is None or other is None else min(1.0, own / other)
+
+
 def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
     """Return the mechanism that second moments would be released by, in place of rows."""
     limits = [(-1.0, 1.0)] * min(n_features, MAX_FEATURES)  # no more columns than a release can have
@@ -342,17 +356,6 @@ def _rows_instead(policy: Policy, kinds: Kinds, strength: Privacy) -> tuple[Colu
         return calibrate_assumed(of_rows.changed(privacy=strength), whole)[0]
     except (ParameterError, PolicyError, PrivacyError):
         return ()
-
-
-def _width(column: Column) -> float:
-    """Return the width of a column's bounds."""
-    if column.bounds is None:
-        raise PrivacyError(
-            f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them",
-            "bounds",
-            column.name,
-        )
-    return column.bounds[1] - column.bounds[0]
 
 
 def describe_held(row: Outlook, held: str = "") -> str:

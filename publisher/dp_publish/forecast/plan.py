@@ -7,32 +7,26 @@ counting those of a text file.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import listed
-from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds
-from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
+from dp_publish.covariance.mechanisms.base import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.faults import KINDS_OF_WORDS
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.table import Source, Table
-from dp_publish.forecast.assumptions import describe_spread, median_spread
+from dp_publish.forecast.assumptions import describe_spread
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.forecast.outlook import GRID, Outlook, forecast
+from dp_publish.forecast.outlook import GRID, Outlook, count_rows, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared
-from dp_publish.policy.file import load_policy, used_policy
 from dp_publish.policy.memory import plan_memory
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import share_mu
 from dp_publish.rows.private_bounds import rows_for_search
-
-_LOST = 0.002  # probability that a column's center is missed: from here on it is told
 
 
 @dataclass(frozen=True)
@@ -41,12 +35,10 @@ class Plan:
 
     Attributes
     ----------
-    policy : Policy
-        What is known of its columns; resolved.
-    kinds : dict of str to str
-        The columns that would be published, and their kinds.
+    prepared : Prepared
+        The table, and what is known of its columns.
     n_rows : int
-        How many rows the table has.
+        How many rows it has.
     mechanism : str or None
         The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
@@ -57,24 +49,35 @@ class Plan:
         The one at the policy's own strength, unless that cannot be forecast.
     focus : Outlook
         The strength that sentences are about: the policy's own, or else the one nearest to mu = 1.
-    table : Table
-        Whose rows were counted.
     notes : list of str
         Sentences about what could not be forecast, or limits it.
 
     The repr leaves out the number of rows, which may be protected, and what is computed from it.
     """
 
-    policy: Policy = field(repr=False)
-    kinds: Kinds
+    prepared: Prepared = field(repr=False)
     n_rows: int = field(repr=False)
     mechanism: str | None
     spread: float
     rows: list[Outlook] = field(repr=False)
     own: Outlook | None = field(repr=False)
     focus: Outlook = field(repr=False)
-    table: Table = field(repr=False)
     notes: list[str] = field(default_factory=list, repr=False)
+
+    @property
+    def policy(self) -> Policy:
+        """What is known of the columns; resolved."""
+        return self.prepared.policy
+
+    @property
+    def kinds(self) -> Kinds:
+        """The columns that would be published, and their kinds."""
+        return self.prepared.counted
+
+    @property
+    def table(self) -> Table:
+        """The table whose rows were counted."""
+        return self.prepared.table
 
     @property
     def name(self) -> str:
@@ -94,9 +97,9 @@ class Plan:
     @property
     def assumed(self) -> str:
         """What is assumed of the columns' standard deviations, as a phrase."""
-        return describe_spread(self.policy, self.kinds, self.spread)
+        return describe_spread(self.policy, self.spread)
 
-    def at(self, mus: Sequence[float], *, with_epsilon: bool = True) -> list[Outlook]:
+    def at(self, mus: Sequence[float]) -> list[Outlook]:
         """Return the outlook at other strengths, without those at which a release would be refused.
 
         Raises
@@ -104,48 +107,25 @@ class Plan:
         ParameterError, PrivacyError
             That is all of them.
         """
-        return forecast_each(
-            self.policy, self.kinds, self.n_rows, mus, self.spread, self.mechanism, with_epsilon=with_epsilon
-        )[0]
+        return forecast_each(self.policy, self.kinds, self.n_rows, mus, self.spread, self.mechanism)[0]
 
     @property
     def is_pure(self) -> bool:
         """True where the second moments are released with a pure epsilon."""
-        return self.kind is not None and issubclass(self.kind, PureMechanism)
-
-    @property
-    def depends_on_values(self) -> bool:
-        """True where the error of the release does, so that its forecast is that of another mechanism."""
-        return self.kind is not None and self.kind.forecast_as is not None
-
-    @property
-    def kind(self) -> type[Mechanism] | None:
-        """The mechanism's class; None of rows, or where it could not be chosen."""
-        return None if self.mechanism is None else mechanism_named(self.mechanism)
+        kind = None if self.mechanism is None else mechanism_named(self.mechanism)
+        return kind is not None and issubclass(kind, PureMechanism)
 
 
-def make_plan(
-    data: Source,
-    policy_file: Path | None,
-    default_name: str,
-    overrides: dict[str, Any] | None = None,
-    *,
-    spread: float = DEFAULT_SPREAD,
-    max_memory: int | None = None,
-) -> Plan:
+def make_plan(data: Source, policy: Policy, *, spread: float = DEFAULT_SPREAD, max_memory: int | None = None) -> Plan:
     """Forecast what a release of a table would leave visible; nothing is spent, and no value is read.
 
     Parameters
     ----------
     data : Path, RemotePath, or a table in memory
         A table that `open_table` reads.
-    policy_file : Path or None
-        The policy; the one beside a file by default. A strength left open is mu = 1; bounds left open are forecast as
-        if they were found privately, or, of a covariance release, declared later.
-    default_name : str
-        The dataset's name if the policy gives none.
-    overrides : dict, optional
-        Entries of the privacy section that replace the policy's, as for `load_policy`.
+    policy : Policy
+        As it was written. Bounds left open are forecast as if they were found privately, or, of a covariance release,
+        declared later.
     spread : float
         The assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives
         none.
@@ -159,26 +139,22 @@ def make_plan(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    used = used_policy(data, policy_file) if isinstance(data, Path | RemotePath) else policy_file
-    _, why, prepared = choose_release(data, load_policy(used, default_name, overrides or {}))
-    policy, kinds = prepared.policy, prepared.kinds
-    if policy.sought is not None:
-        kinds = dict.fromkeys(kinds, "continuous")
+    prepared, why = choose_release(data, policy)
+    policy, kinds = prepared.policy, prepared.counted
     n_columns = len(kinds)
     require_memory(plan_memory(n_columns), max_memory, f"a forecast for {n_columns:,} columns")
-    n_rows = _count_rows(prepared)
+    n_rows = count_rows(prepared)
     notes = [f"Without more said: {why}."] if why else []
     notes += [] if policy.sought is not None else _notes_on_bounds(n_rows, prepared.table, policy, kinds)
 
     own = None
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
     try:
-        own = forecast(policy, kinds, n_rows, spread=spread, with_epsilon=True)
+        own = forecast(policy, kinds, n_rows, spread=spread)
     except (ParameterError, PrivacyError) as error:
         notes.append(f"A release at the policy's own strength would be refused: {error}.")
     else:
         mechanism = own.planned.mechanism_name
-        notes += _notes_on_lost(own, median_spread(policy, kinds, spread))
     rows, refused = forecast_each(policy, kinds, n_rows, GRID, spread, mechanism)
     notes += _notes_on_limits(policy, kinds, refused)
     notes += [] if mechanism is None else _notes_on_moments(policy, mechanism)
@@ -186,27 +162,7 @@ def make_plan(
         others = [row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6)]
         rows = sorted([own, *others], key=lambda row: row.mu)
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    return Plan(policy, kinds, n_rows, mechanism, spread, rows, own, focus, prepared.table, notes)
-
-
-def _count_rows(prepared: Prepared) -> int:
-    """Return the number of rows; where it is protected, none counts as one."""
-    try:
-        return prepared.count_rows()
-    except DataError:
-        if prepared.policy.privacy.neighbours.n_rows_public:
-            raise
-        return 1
-
-
-def _notes_on_lost(own: Outlook, spread: float) -> Iterator[str]:
-    """Yield a note if columns may be missed by the first of two rounds."""
-    lost = own.planned.share_lost(own.n_rows, spread)
-    if lost >= _LOST:
-        yield (
-            f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and "
-            "then shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
-        )
+    return Plan(prepared, n_rows, mechanism, spread, rows, own, focus, notes)
 
 
 def _notes_on_limits(policy: Policy, kinds: Kinds, refused: list[tuple[float, str]]) -> Iterator[str]:

@@ -11,19 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee, release_mu
-from dp_publish.accounting.conversions import (
-    ROUND_UP,
-    delta_for_epsilon_zcdp,
-    epsilon_for_delta,
-    epsilon_for_delta_zcdp,
-    rho_for_mu,
-)
-from dp_publish.accounting.curve import deltas_of_unit, epsilon_of_unit
-from dp_publish.accounting.strength import GaussianDP, PureDP
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
+from dp_publish.accounting.conversions import ROUND_UP, delta_for_epsilon_zcdp, epsilon_for_delta_zcdp
+from dp_publish.accounting.curve import deltas_of_unit
 from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff, TradeOff, trade_off_epsilons
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
@@ -36,6 +30,7 @@ from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import guarantee_of_rows, share_mu
 from dp_publish.rows.noise import losses_of
 
+DELTA = 1e-6  # of the epsilon that plans show
 HELD = {
     "rows": "Rows, with noise on every value.",
     "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
@@ -44,25 +39,6 @@ HELD = {
 }
 
 _LEFT = 0.9  # of mu, at least, once it was found privately what the columns are
-
-
-@dataclass(frozen=True)
-class Protection:
-    """The protection that one release gives.
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-        As the manifest would state it.
-    trade_off : TradeOff
-        What it leaves to an attacker.
-    booked_mu : float
-        The mu that the ledger would book for its unit of privacy.
-    """
-
-    guarantee: Guarantee
-    trade_off: TradeOff
-    booked_mu: float
 
 
 @dataclass(frozen=True)
@@ -95,9 +71,8 @@ class PlannedRelease(ABC):
         """The mechanism of second moments; None of rows."""
         return None
 
-    @abstractmethod
-    def require_bounds(self) -> None:
-        """Refuse a release whose bounds were filled in, if it needs them.
+    def require_bounds(self) -> None:  # noqa: B027  most need none
+        """Refuse a release whose bounds were filled in, if it needs them: those of rows are found privately.
 
         Raises
         ------
@@ -108,35 +83,37 @@ class PlannedRelease(ABC):
         """Return what a release of so many rows holds, as a sentence for everybody."""
         return HELD[self.release]
 
-    def share_lost(self, n_rows: int, spread: float) -> float:  # noqa: ARG002
-        """Return the share of columns of this spread whose centers will probably not be found."""
-        return 0.0
-
     @property
     @abstractmethod
     def mu(self) -> float:
         """The mu of one unit of privacy."""
 
+    @property
     @abstractmethod
-    def epsilon(self, delta: float) -> float:
-        """Return epsilon at delta, or the pure one; nan where the guarantee fails more often than that."""
+    def guarantee(self) -> Guarantee:
+        """The guarantee as the manifest would state it."""
 
+    @property
     @abstractmethod
-    def promise(self) -> tuple[Guarantee, float]:
-        """Return the guarantee, and the mu that would be booked, which takes less time than all of `protection`."""
+    def booked_mu(self) -> float:
+        """The mu that the ledger would book for its unit of privacy."""
+
+    @property
+    @abstractmethod
+    def trade_off(self) -> TradeOff:
+        """What the guarantee leaves to an attacker."""
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon at `DELTA`, or the pure one; nan where the guarantee fails more often than that."""
+        guarantee = self.guarantee
+        if guarantee.epsilon is None:
+            return next(point.epsilon for point in guarantee.epsilon_delta if point.delta == DELTA)
+        return guarantee.epsilon if guarantee.excepted_delta <= DELTA else math.nan
 
     @abstractmethod
     def errors(self, n_rows: int, spreads: Mapping[str, float]) -> dict[str, float]:
         """Return the standard error of a correlation near zero of two columns like each, of these spreads."""
-
-    def protection(self) -> Protection:
-        """Return what the release would protect."""
-        guarantee, booked = self.promise()
-        return Protection(guarantee, self._trade_off(guarantee), booked)
-
-    @abstractmethod
-    def _trade_off(self, guarantee: Guarantee) -> TradeOff:
-        """Return what the guarantee leaves to an attacker."""
 
 
 @dataclass(frozen=True)
@@ -146,27 +123,16 @@ class PlannedRows(PlannedRelease):
     release = "rows"
     mu: float = math.nan
 
-    def require_bounds(self) -> None:
-        """Refuse nothing: the bounds that are left out are found privately."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return epsilon at delta, of the noise and of what was found privately for it."""
-        columns, privacy = self.columns, self.policy.privacy
-        if self._has_unknown_steps:
-            return epsilon_for_delta_zcdp(rho_for_mu(self.mu), delta)
-        if all(column.is_gaussian for column in columns):
-            return epsilon_for_delta(self.mu, delta)
-        found = 0.0
-        if any(column.bounds_found for column in columns):
-            of_noise = release_mu(privacy.unit_name, columns, privacy.max_rows)
-            found = math.sqrt(max(0.0, self.mu**2 - of_noise**2))
-        losses = losses_of(columns, privacy.unit_name)
-        return epsilon_of_unit(privacy.unit_name, losses, delta, privacy.max_rows, found)
-
-    def promise(self) -> tuple[Guarantee, float]:
-        """Return the guarantee, and the mu that would be booked."""
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The guarantee, by rho alone where steps of the noise are not known yet."""
         guarantee = guarantee_of_rows(self.policy, self.columns, share_mu(self.policy, self.kinds))
-        return (_by_rho(guarantee) if self._has_unknown_steps else guarantee), self.mu
+        return _by_rho(guarantee) if self._has_unknown_steps else guarantee
+
+    @property
+    def booked_mu(self) -> float:
+        """The mu of the unit, of the noise and of what is found privately for it."""
+        return self.mu
 
     def errors(self, n_rows: int, spreads: Mapping[str, float]) -> dict[str, float]:
         """Return each column's error, which its own noise adds to."""
@@ -181,8 +147,10 @@ class PlannedRows(PlannedRelease):
         """True if a column of integers is counted as continuous, because its bounds are yet to be found."""
         return any(column.bounds_found and self.kinds[column.name] == "integer" for column in self.columns)
 
-    def _trade_off(self, guarantee: Guarantee) -> TradeOff:
-        """Return it by the mu that is stated, else by the steps of the noise, or by rho alone."""
+    @cached_property
+    def trade_off(self) -> TradeOff:
+        """It follows from the mu that is stated, else from the steps of the noise, or from rho alone."""
+        guarantee = self.guarantee
         if guarantee.mu is not None:
             return GaussianTradeOff(guarantee.mu)
         epsilons = trade_off_epsilons(math.sqrt(2 * guarantee.rho))
@@ -190,7 +158,7 @@ class PlannedRows(PlannedRelease):
             deltas = [delta_for_epsilon_zcdp(guarantee.rho, epsilon) for epsilon in epsilons]
         else:
             losses, max_rows = losses_of(self.columns, guarantee.unit), self.policy.privacy.max_rows
-            deltas = [*deltas_of_unit(guarantee.unit, losses, epsilons, max_rows, guarantee.bounds_mu)]
+            deltas = deltas_of_unit(guarantee.unit, losses, epsilons, max_rows, guarantee.bounds_mu)
         return EnvelopeTradeOff(list(zip(epsilons, deltas, strict=True)))
 
 
@@ -223,10 +191,6 @@ class PlannedMoments(PlannedRelease):
             return HELD["histograms"]
         return f"{HELD[self.release]} If at most {most} of these columns are published, a histogram of each, too."
 
-    def share_lost(self, n_rows: int, spread: float) -> float:
-        """Return the share of columns of this spread whose centers will probably not be found."""
-        return self.mechanism.share_lost(n_rows, spread) if isinstance(self.mechanism, TwoRound) else 0.0
-
     @property
     def depends_on_values(self) -> bool:
         """True where the noise has no variance of its own."""
@@ -235,37 +199,33 @@ class PlannedMoments(PlannedRelease):
     @property
     def mu(self) -> float:
         """The mu of one unit of privacy; of noise that cannot be forecast, that of what stands for it."""
-        return self._spent.mu
+        mechanism = self.mechanism.for_forecast()
+        return mechanism.spends(mechanism.max_rows).mu
 
-    def _trade_off(self, guarantee: Guarantee) -> TradeOff:
-        """Return it by the epsilon or the mu that is stated."""
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The guarantee by epsilon, or by mu."""
+        filled = fill_bounds(self.policy, self.kinds)
+        return guarantee_of_moments(filled, self.mechanism, moment_columns(filled, self.kinds))
+
+    @property
+    def booked_mu(self) -> float:
+        """The mu for rows that are replaced, whatever the guarantee speaks of."""
+        return cost_of_moments(self.policy, self.mechanism).mu[self.policy.privacy.account]
+
+    @property
+    def trade_off(self) -> TradeOff:
+        """It follows from the epsilon or the mu that is stated."""
+        guarantee = self.guarantee
         if guarantee.epsilon is not None:
             return EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)])
         assert guarantee.mu is not None  # noqa: S101  second moments have either
         return GaussianTradeOff(guarantee.mu)
 
-    def epsilon(self, delta: float) -> float:
-        """Return epsilon at delta, or the pure one; nan where the guarantee fails more often than that."""
-        spent = self._spent
-        if isinstance(spent, PureDP):
-            return spent.epsilon if spent.excepted_delta <= delta else math.nan
-        return epsilon_for_delta(spent.mu, delta)
-
-    def promise(self) -> tuple[Guarantee, float]:
-        """Return the guarantee, and the mu that would be booked."""
-        filled = fill_bounds(self.policy, self.kinds)
-        guarantee = guarantee_of_moments(filled, self.mechanism, moment_columns(filled, self.kinds))
-        return guarantee, cost_of_moments(filled, self.mechanism).mu[self.policy.privacy.account]
-
     def errors(self, n_rows: int, spreads: Mapping[str, float]) -> dict[str, float]:
         """Return each column's error."""
         noise = self.mechanism.correlation_noise
         return {name: moments_error(n_rows, noise(n_rows, own)) for name, own in spreads.items()}
-
-    @property
-    def _spent(self) -> GaussianDP | PureDP:
-        mechanism = self.mechanism.for_forecast()
-        return mechanism.spends(mechanism.max_rows)
 
 
 def plan_release(policy: Policy, kinds: Kinds, count_rows: Callable[[], int]) -> PlannedRelease:

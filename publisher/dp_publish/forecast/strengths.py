@@ -55,15 +55,13 @@ def forecast_each(
     mus: Sequence[float],
     spread: float,
     mechanism: str | None,
-    *,
-    with_epsilon: bool = True,
 ) -> tuple[list[Outlook], list[tuple[float, str]]]:
     """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
     rows, refused = [], []
     for mu in mus:
         there = policy_at(policy, mechanism, mu)
         try:
-            rows.append(forecast(there, kinds, n_rows, spread=spread, with_epsilon=with_epsilon))
+            rows.append(forecast(there, kinds, n_rows, spread=spread))
         except (ParameterError, PrivacyError) as error:
             if mu == mus[-1] and not rows:
                 raise

@@ -7,8 +7,6 @@ spelled. A copy is behind its ledger only where a crash cut it short, so that a 
 it was rolled back or replaced, and is refused. A chain of hashes alone does not show that its end is missing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

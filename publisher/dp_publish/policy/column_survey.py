@@ -17,6 +17,7 @@ from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, IN_TABLE, LEAVE_OUT, Phrase
 from dp_bundle.data.rows import batch_rows, to_numpy
+from dp_publish.data.faults import UnfitError
 from dp_publish.data.kinds import AS_IT_IS, ColumnType, Kinds
 from dp_publish.data.table import Table
 from dp_publish.data.typed import Cells, decoded, is_text
@@ -121,18 +122,19 @@ def glance(table: Table, kinds: Kinds) -> Glance:
     return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()}, padded)
 
 
-def glance_at_readable(table: Table, policy: Policy, kinds: Kinds) -> tuple[Glance, Kinds, list[CellError]]:
+def glance_at_readable(
+    table: Table, policy: Policy, kinds: Kinds
+) -> tuple[Glance, Kinds, list[CellError | UnfitError]]:
     """Read the first rows of the columns that can be read; return these, too, and what is said of all others."""
-    unread: list[CellError] = []
+    unread: list[CellError | UnfitError] = []
     while kinds:
         try:
             return glance(table, kinds), kinds, unread
-        except CellError as error:
+        except (CellError, UnfitError) as error:
             unread.append(error)
+            gone = {name for _, name, _ in error.faults}
             kinds = {
-                name: kind
-                for name, kind in kinds.items()
-                if not {*raw_names([name], policy.sources)} & {*error.columns}
+                name: kind for name, kind in kinds.items() if not {name, *raw_names([name], policy.sources)} & gone
             }
     return Glance(0, {}), kinds, unread
 

@@ -52,6 +52,8 @@ class Prepared:
         Where it is.
     table : Table
         With published columns in place of those that are no numbers.
+    written : Policy
+        As it was written.
     policy : Policy
         Resolved; but as it was written, like the table, where what columns are is yet to be found privately (`sought`).
     kinds : dict of str to str
@@ -64,6 +66,7 @@ class Prepared:
 
     data: Source = field(repr=False)
     table: Table = field(repr=False)
+    written: Policy = field(repr=False)
     policy: Policy
     kinds: Kinds
     left_out: tuple[str, ...] = field(repr=False)
@@ -73,6 +76,11 @@ class Prepared:
         """Return the number of rows; see `Table.count_rows`."""
         return self.table.count_rows()
 
+    @property
+    def counted(self) -> Kinds:
+        """The columns as a forecast counts them: as numbers where what they hold is yet to be found."""
+        return self.kinds if self.policy.sought is None else dict.fromkeys(self.kinds, "continuous")
+
 
 def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, opened: Table | None = None) -> Prepared:
     """Open a table, unless it is `opened`, and work the policy in: see `resolve` and `choose_columns`.
@@ -80,7 +88,7 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
     A scale names columns that may be published. What is found privately later, when the release is paid for, may leave
     some of them out, or make them categories. These have no scores then.
     """
-    table = open_table(data, policy.table) if opened is None else opened
+    table, written = open_table(data, policy.table) if opened is None else opened, policy
     if is_open(policy):
         _require_entity(table, policy)
         policy = _by_name(table, policy)
@@ -94,7 +102,8 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
     unknown = [name for name in scale if name not in published] if isinstance(scale, tuple) else []
     if unknown:
         raise PolicyError(f"no column that is published is called {listed(unknown)}", "privacy.scale")
-    return Prepared(data, table, policy, kinds, left_out, tuple(name for name in left_out if name in withheld))
+    held_back = tuple(name for name in left_out if name in withheld)
+    return Prepared(data, table, written, policy, kinds, left_out, held_back)
 
 
 def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Table, Policy]:

@@ -1,8 +1,6 @@
 """A new policy, made from column names and types alone: its text is `policy.toml.jinja`."""
 
-import re
 import textwrap
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -20,9 +18,8 @@ from dp_publish.data.kinds import KINDS, ColumnType
 from dp_publish.policy.column_survey import named_like_a_person, named_like_an_identifier
 from dp_publish.policy.model import DatasetPolicy
 
-_WIDE = 60  # columns; from here on they get patterns instead of a section each
+_WIDE = 60  # columns; from here on they get one section for all
 _NAMED = 8  # of the columns that are left out
-_LEAST_ALIKE = 3  # columns that are worth a pattern
 _WIDTH = 116  # of lists of names
 _DATES = [declared for declared in ColumnType if (kind := KINDS.get(declared.value)) and kind.hint]
 _LEFT_OUT = {  # types that a new policy leaves out, and what is said of them
@@ -41,7 +38,7 @@ def policy_template(
     booleans: Collection[str] = (),
     described: Mapping[str, Described] | None = None,
 ) -> str:
-    """Return a commented policy for a table; of a wide one, with patterns of names instead of single columns.
+    """Return a commented policy for a table; of a wide one, with one section for all columns.
 
     Parameters
     ----------
@@ -62,11 +59,9 @@ def policy_template(
     """
     books = described or {}
     labelled = _labelled(types, books)
-    names, families = [*types], None
-    listed: list[tuple[str, list[str]]] = []
-    if len(types) >= _WIDE:
-        families, identifiers, listed = _families_of({name: types[name] for name in types if name not in labelled})
-        names = identifiers + labelled
+    is_wide, others = len(types) >= _WIDE, [name for name in types if name not in labelled]
+    identifiers = [name for name in others if types[name].may_be_numbers and named_like_an_identifier(name)]
+    left_out = [name for name in others if types[name] in (ColumnType.TEXT, *_DATES)]
     texts = [name for name, declared in types.items() if declared is ColumnType.TEXT and name not in labelled]
     text = _environment().get_template("policy.toml.jinja")
     said = text.render(
@@ -75,8 +70,8 @@ def policy_template(
         layout=layout,
         header=header,
         n_columns=len(types) - len(labelled),
-        families=families,
-        names=names,
+        is_wide=is_wide,
+        names=identifiers + labelled if is_wide else [*types],
         types={name: declared.value for name, declared in types.items()},
         kinds=KINDS,
         words=[name for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from],
@@ -84,7 +79,7 @@ def policy_template(
         labelled=labelled,
         texts=texts,
         booleans=booleans,
-        listed=listed,
+        listed=_wrapped(left_out) if is_wide else [],
         asks_whose=any(named_like_a_person(name) or named_like_an_identifier(name) for name in types),
     )
     return said.rstrip("\n") + "\n"
@@ -139,35 +134,6 @@ def describe_undecided(types: dict[str, ColumnType], described: Mapping[str, Des
     return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
-def _families_of(types: dict[str, ColumnType]) -> tuple[dict[str, list[str]], list[str], list[tuple[str, list[str]]]]:
-    """Return families of names, the columns that have sections, and lists of all others."""
-    numeric = [name for name, declared in types.items() if declared.may_be_numbers]
-    identifiers = [name for name in numeric if named_like_an_identifier(name)]
-    families = _families([name for name in numeric if name not in identifiers], types)
-    inside = {name for members in families.values() for name in members} | {*identifiers}
-    lists = {
-        "The other columns, for sections of their own:": [name for name in numeric if name not in inside],
-        'Text and dates, left out unless a section gives a kind ("category", "date", ...):': [
-            name for name, declared in types.items() if declared in (ColumnType.TEXT, *_DATES)
-        ],
-    }
-    return families, identifiers, [(heading, _wrapped(names)) for heading, names in lists.items() if names]
-
-
 def _wrapped(names: Iterable[str]) -> list[str]:
     said = ", ".join(map(_quoted, names))
     return textwrap.wrap(said, _WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _families(names: list[str], types: dict[str, ColumnType]) -> dict[str, list[str]]:
-    """Return the patterns of names that share what stands before their first number or first underscore or dot."""
-    families: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        found = re.match(r"[^\d_.\-]+[_.\-]?(?=.)", name)
-        if found and not set("*?") & set(found[0]):
-            families[found[0] + "*"].append(name)
-    return {
-        pattern: members
-        for pattern, members in families.items()
-        if len(members) >= _LEAST_ALIKE and len(members) == sum(name.startswith(pattern[:-1]) for name in types)
-    }

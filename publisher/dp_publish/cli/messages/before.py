@@ -6,7 +6,7 @@ from dp_bundle.base.quoting import counted, listed, quote_name
 from dp_publish.cli.messages.release import GUESSING
 from dp_publish.desk.answer import promise_in_words, spending_of
 from dp_publish.forecast.first_rows import point_out_rare
-from dp_publish.forecast.outlook import describe_held, forecast
+from dp_publish.forecast.outlook import Outlook, describe_held
 from dp_publish.forecast.page.texts import budget_sentence
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.coded_columns import raw_names
@@ -17,24 +17,20 @@ _SCALES = {"raw": "values", "scores": "normal scores"}
 _BY_COLUMN = "values, or of normal scores where those suit a column"
 
 
-def describe_before(prepared: Prepared, ledger: Ledger) -> Iterator[str]:
+def describe_before(prepared: Prepared, row: Outlook, ledger: Ledger) -> Iterator[str]:
     """Yield what is published and left out, who is protected and how far, what readers see, and what is paid.
 
     Parameters
     ----------
     prepared : Prepared
         The release that was checked.
+    row : Outlook
+        Its forecast.
     ledger : Ledger
         Which account pays, and what is left in it.
     """
-    policy, n_rows, kinds = prepared.policy, prepared.count_rows(), prepared.kinds
-    if policy.sought is not None:
-        kinds = dict.fromkeys(kinds, "continuous")
-    row = forecast(policy, kinds, n_rows)
-    guarantee, booked_mu = row.planned.promise()
-    promise = promise_in_words(guarantee, row.planned)
-
-    names = raw_names(kinds, policy.sources)
+    policy, n_rows = prepared.policy, row.n_rows
+    promise, names = promise_in_words(row.planned), raw_names(prepared.kinds, policy.sources)
     left_out = policy.sought.left_out if policy.sought else dict.fromkeys(prepared.left_out, "by policy or type")
     yield f"published: {counted(len(names), 'column')} of {counted(n_rows, 'row')}: {listed(names)}"
     yield f"left out: {reasons(left_out) or 'nothing'}"
@@ -47,4 +43,5 @@ def describe_before(prepared: Prepared, ledger: Ledger) -> Iterator[str]:
         scale = _SCALES.get(str(policy.privacy.scale), _BY_COLUMN)
         off = f"{1.96 * row.shown.error:.2g}"
         yield f"correlations: of {scale}. By the forecast, 95 % intervals reach about {off} to either side."
-    yield f"account: {quote_name(policy.dataset.name)}. {budget_sentence(spending_of(ledger, policy), booked_mu)}"
+    spent = budget_sentence(spending_of(ledger, policy), row.planned.booked_mu)
+    yield f"account: {quote_name(policy.dataset.name)}. {spent}"

@@ -10,14 +10,15 @@ from dp_bundle.base.wording import typed
 from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.forecast.findings import describe_findings, describe_seen
-from dp_publish.forecast.outlook import DELTA, TARGETS, Outlook
+from dp_publish.forecast.outlook import TARGETS, Outlook
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.planned import DELTA
 from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
 _SOURCES = "from rows: if noisy rows are published. from moments: if only second moments are"
-_OF_STRENGTH = ("mu", "epsilon", "delta", "sigma", "sigma_over_width", "noise_to_signal")
+_OF_STRENGTH = ("sigma", "sigma_over_width", "noise_to_signal")
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -48,7 +49,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "bounds, and columns are related in pairs. Less spread or more relations need more rows.",
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
-    found = [*describe_findings(plan), *several, *plan.notes]
+    found = [*describe_findings(plan.focus, plan.own), *several, *plan.notes]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
 
 
@@ -78,7 +79,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def _numbers_of(row: Outlook) -> dict[str, Any]:
     """Return one strength's numbers for a machine to read; what is no number is null."""
     both = {"rows": row.rows, "moments": row.moments}
-    numbers = {name: getattr(row, name) for name in _OF_STRENGTH}
+    numbers: dict[str, Any] = {"mu": row.mu, "epsilon": row.planned.epsilon, "delta": DELTA}
+    numbers |= {name: getattr(row, name) for name in _OF_STRENGTH}
     numbers |= {
         f"{name}_in_{source}": getattr(shown, name)
         for name in ("error", "seen", "clearest", "drowned")
@@ -106,7 +108,7 @@ def _seen_cells(row: Outlook) -> list[str]:
     numbers = map(_number, (row.sigma_over_width, row.noise_to_signal))
     rows = describe_seen(row.rows.seen) if row.rows.is_possible else "-"
     moments = [describe_seen(row.moments.seen)] if row.moments.is_possible else []
-    return [printed_mu(row.mu), printed_epsilon(row.epsilon), *numbers, rows, *moments]
+    return [printed_mu(row.mu), printed_epsilon(row.planned.epsilon), *numbers, rows, *moments]
 
 
 def _needed_cells(row: Outlook) -> list[str]:

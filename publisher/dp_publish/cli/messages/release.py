@@ -182,7 +182,7 @@ def describe_use(release: Release, policy: Policy) -> list[str]:
         return said
     policy = row.planned.policy
     is_found = moments is not None and policy.sought is not None
-    assumed = "" if is_found else f". That is if {describe_spread(policy, kinds)}"
+    assumed = "" if is_found else f". That is if {describe_spread(policy)}"
     if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
         return [*said, f"forecast: {_verdict(row)} (see dp-publish plan){assumed}"]
     said.append("error bars: readers get none, as the noise of this mechanism does not act entry by entry")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.forecast.advice import changes_for_moments
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import takes_mu
@@ -102,20 +101,6 @@ def publish_line(plan: Plan, asked: Asked, position: Position) -> str:
             options["--mechanism"] = plan.mechanism  # as mu alone would choose another one
         options["--mu"] = f"{position.row.mu:.6g}"
     return _spell(["dp-publish", asked.data], options)
-
-
-def moments_line(asked: Asked, mu: float) -> str:
-    """Return the command that publishes second moments at one strength in place of rows."""
-    options = {**_without(asked.publishing, _STRENGTHS), "--release": "covariance", "--mu": f"{mu:.6g}"}
-    return _spell(["dp-publish", asked.data], options)
-
-
-def changes_before_moments(plan: Plan) -> list[str]:
-    """Return what must change in the policy before that."""
-    missing = any(plan.policy.column(name).bounds is None for name in plan.kinds)
-    changes = changes_for_moments(plan.policy, plan.focus.mu)
-    first = ["declare bounds for every column"] if missing else []
-    return [*first, *(each for each in changes if "in place of sigma" not in each)]  # the line gives mu
 
 
 def _without(options: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:

@@ -5,9 +5,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_publish.accounting.trade_off import TradeOff
 from dp_publish.forecast.outlook import Outlook
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.planned import Protection
 from dp_publish.forecast.refusal import Pointless, why_pointless
 
 _BETWEEN = (0.15, 0.3, 0.7, 1.3, 1.6, 2.5, 3.0, 4.0, 7.0, 15.0, 30.0)
@@ -22,8 +23,8 @@ class Position:
     ----------
     row : Outlook
         What it would show, as in the terminal's tables.
-    protection : Protection
-        What it would protect.
+    trade_off : TradeOff
+        What it would leave to an attacker.
     pointless : {"hidden", "unchanged"} or None
         Why dp-publish would refuse such a release unless told --anyway.
     is_own : bool
@@ -31,9 +32,14 @@ class Position:
     """
 
     row: Outlook
-    protection: Protection
+    trade_off: TradeOff
     pointless: Pointless | None
     is_own: bool
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee that it would have."""
+        return self.row.planned.guarantee
 
 
 def positions_of(plan: Plan) -> list[Position]:
@@ -44,10 +50,11 @@ def positions_of(plan: Plan) -> list[Position]:
     rows: list[Outlook] = []
     with suppress(ParameterError, PrivacyError):  # none of them can be
         rows = plan.at(more)
-    found = [at for row in sorted([*plan.rows, *rows], key=lambda row: row.mu) if (at := _position(plan, row))]
-    if not found:
-        plan.focus.planned.protection()  # which says why
-    return found
+    found: list[Position] = []
+    for row in sorted([*plan.rows, *rows], key=lambda row: row.mu):
+        with suppress(ParameterError, PolicyError, PrivacyError):  # there is no such release after all
+            found.append(_position(plan, row))
+    return found or [_position(plan, plan.focus)]  # which says why
 
 
 def start_of(plan: Plan, positions: list[Position]) -> int:
@@ -55,14 +62,5 @@ def start_of(plan: Plan, positions: list[Position]) -> int:
     return min(range(len(positions)), key=lambda place: abs(math.log(positions[place].row.mu / plan.focus.mu)))
 
 
-def _position(plan: Plan, row: Outlook) -> Position | None:
-    """Return all that is known of one strength; None where there is no such release after all."""
-    try:
-        return Position(
-            row=row,
-            protection=row.planned.protection(),
-            pointless=why_pointless(row, plan.table.types),
-            is_own=row is plan.own,
-        )
-    except (ParameterError, PolicyError, PrivacyError):
-        return None
+def _position(plan: Plan, row: Outlook) -> Position:
+    return Position(row, row.planned.trade_off, why_pointless(row, plan.table.types), row is plan.own)

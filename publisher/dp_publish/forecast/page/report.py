@@ -1,6 +1,6 @@
 """The page of a plan, put together and written, and its figures, with tables of the numbers behind them.
 
-They show what would be seen, how wrong a correlation is, rows needed, and the trade-off curve. Each has a source by the
+They show what would be seen, how wrong a correlation is, and the trade-off curve. Each has a source by the
 name of "chosen", which the slider fills with the numbers of one strength.
 """
 
@@ -25,8 +25,8 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import FONT, Figure, Page, PageTable, TableColumn, hover, new_figure, render_page, shade
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, Outlook, Sight
-from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
+from dp_publish.forecast.outlook import GRID, Outlook, Sight
+from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.positions import Position, positions_of, start_of
 from dp_publish.forecast.page.texts import (
     CANDIDATES,
@@ -40,7 +40,8 @@ from dp_publish.forecast.page.texts import (
     trade_off_points,
 )
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.strengths import describe_count, fine_grid, printed_epsilon, printed_mu
+from dp_publish.forecast.planned import DELTA
+from dp_publish.forecast.strengths import fine_grid, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -55,7 +56,6 @@ Read: TypeAlias = Callable[[Sight], float | None]
 MARKED: dict[str, Read] = {
     "seen": lambda shown: shown.seen,
     "error": lambda shown: shown.error if math.isfinite(shown.error) else None,
-    "needed": lambda shown: shown.needed.get(TARGETS[0]),
 }
 
 
@@ -110,8 +110,8 @@ def make_page(plan: Plan, asked: Asked) -> str:
     positions = positions_of(plan)
     start = start_of(plan, positions)
     texts = [texts_of(plan, asked, position) for position in positions]
-    guarantee = positions[start].protection.guarantee
-    seen, error, needed, trade_off = figures_of(plan, positions, start)
+    guarantee = positions[start].guarantee
+    seen, error, trade_off = figures_of(plan, positions, start)
     values: dict[str, Any] = {
         "plan": plan,
         "asked": asked,
@@ -128,14 +128,11 @@ def make_page(plan: Plan, asked: Asked) -> str:
         "shares": SHARES,
         "false_alarms": FALSE_ALARMS,
         "deltas": [point.delta for point in guarantee.epsilon_delta],
-        "changes": changes_before_moments(plan),
-        "findings": " ".join(describe_findings(plan)),
+        "findings": " ".join(describe_findings(plan.focus, plan.own)),
         "figure_seen": seen,
         "figure_error": error,
-        "figure_needed": needed,
         "figure_trade_off": trade_off,
         "strengths_table": strengths_table(plan, positions),
-        "needed_table": needed_table(plan, positions),
         "columns_table": noise_table(plan),
         "provenance": _provenance(plan, asked, guarantee),
         "software": f"dpgraph {version('dpgraph')}",
@@ -146,14 +143,14 @@ def make_page(plan: Plan, asked: Asked) -> str:
             for position, said in zip(positions, texts, strict=True)
         ]
     }
-    figures = [seen, error, needed, trade_off]
+    figures = [seen, error, trade_off]
     return render_page(Page(_TEMPLATES, "plan.html", f"{plan.name}: a plan", values, figures, ["plan.js"], data))
 
 
 def _marks(position: Position) -> dict[str, Any]:
     """Return the numbers of one strength that figures show."""
     marks = {name: [read(position.row.rows), read(position.row.moments)] for name, read in MARKED.items()}
-    return {**marks, "missed": trade_off_points(position.protection.trade_off, DRAWN_ALPHAS)}
+    return {**marks, "missed": trade_off_points(position.trade_off, DRAWN_ALPHAS)}
 
 
 def _provenance(plan: Plan, asked: Asked, guarantee: Guarantee) -> list[tuple[str, str | Sequence[str]]]:
@@ -201,20 +198,20 @@ _SOURCES = (
 
 def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
     """Return the figures, with the strength at this place marked."""
-    between = plan.at(fine_grid(), with_epsilon=False)
+    between = plan.at(fine_grid())
     rows = sorted([*between, *(position.row for position in positions)], key=lambda row: row.mu)
     row = positions[start].row
     return [
         _draw_seen(plan, rows, row),
         _draw_error(plan, rows, row),
-        _draw_needed(plan, rows, row),
         _draw_trade_off(positions, start),
     ]
 
 
 def _draw_seen(plan: Plan, rows: Sequence[Outlook], chosen: Outlook) -> Figure:
-    made = _against_mu(rows, "smallest partial correlation seen", y_range=Range1d(start=0, end=1))
-    _curves(made, rows, chosen, "seen", "0.00")
+    made = _against_mu(
+        rows, chosen, "seen", ("smallest partial correlation seen", "0.00"), y_range=Range1d(start=0, end=1)
+    )
     named = [f"{each.name.capitalize()}: {_end_of(rows, each)}" for each in _sources(chosen)]
     return Figure(
         "seen",
@@ -236,36 +233,21 @@ def _end_of(rows: Sequence[Outlook], of: _Source) -> str:
 
 def _draw_error(plan: Plan, rows: Sequence[Outlook], chosen: Outlook) -> Figure:
     chance = plan.n_rows**-0.5
-    made = _against_mu(rows, "standard error of a correlation", y_axis_type="log")
-    _curves(made, rows, chosen, "error", "0.000")
-    made.yaxis.ticker = FixedTicker(ticks=error_ticks([chance, *_values(rows, "error")]))
+    made = _against_mu(rows, chosen, "error", ("standard error of a correlation", "0.000"), y_axis_type="log")
+    errors = [row.of(each.release).error for row in rows for each in _sources(chosen)]
+    made.yaxis.ticker = FixedTicker(ticks=error_ticks([chance, *filter(math.isfinite, errors)]))
     made.yaxis.formatter = NumeralTickFormatter(format="0,0.[000000]")
-    _level(made, rows, chance, "quiet", "chance alone")
+    drawn = {"color": shade("quiet").light, "line_dash": "dotted", "line_width": 2, "legend_label": "chance alone"}
+    made.line([rows[0].mu, rows[-1].mu], [chance] * 2, **drawn)
+    falls = "Both curves fall" if chosen.moments.is_possible else "The curve falls"
     return Figure(
         "error",
         "How wrong a correlation would be",
         "The standard error of a correlation near zero that researchers compute from the release. The dotted line is "
         "what chance alone causes with this number of rows: no release can do better.",
-        f"{_falling(chosen)} as protection weakens, towards {chance:.2g}. The numbers are in the table of all "
-        "strengths.",
-        made,
-    )
-
-
-def _draw_needed(plan: Plan, rows: Sequence[Outlook], chosen: Outlook) -> Figure:
-    made = _against_mu(rows, "rows needed", y_axis_type="log")
-    _curves(made, rows, chosen, "needed", "0,0")
-    _level(made, rows, plan.n_rows, "ink", "rows in the table")
-    powers = range(*_decades([*_values(rows, "needed"), plan.n_rows]))
-    ticks = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
-    made.yaxis.ticker = FixedTicker(ticks=ticks)
-    made.yaxis.major_label_overrides = {n: describe_count(round(n)) if n >= 1 else f"{n:g}" for n in ticks}
-    return Figure(
-        "needed",
-        f"How many rows it takes to see {TARGETS[0]:g}",
-        f"The number of rows from which on a partial correlation of {TARGETS[0]:g} would be found. The dotted line is "
-        f"the {plan.n_rows:,} rows of this table: where a curve is above it, rows are too few.",
-        f"{_falling(chosen)} as protection weakens. The numbers are in the table of rows needed.",
+        # how far bounds reach that are found is from a short list
+        f"{falls}, if not at every step, as protection weakens, towards {chance:.2g}. The numbers are in the table of "
+        "all strengths.",
         made,
     )
 
@@ -285,13 +267,13 @@ def _draw_trade_off(positions: Sequence[Position], start: int) -> Figure:
     if own is not None:
         made.line(
             list(DRAWN_ALPHAS),
-            trade_off_points(own.protection.trade_off, DRAWN_ALPHAS),
+            trade_off_points(own.trade_off, DRAWN_ALPHAS),
             color=shade("negative").light,
             line_width=2,
             line_dash="dashed",
             legend_label="the policy’s own strength",
         )
-    missed = trade_off_points(positions[start].protection.trade_off, DRAWN_ALPHAS)
+    missed = trade_off_points(positions[start].trade_off, DRAWN_ALPHAS)
     source = ColumnDataSource({"x": list(DRAWN_ALPHAS), "y": missed}, name="chosen")
     line = made.line(
         "x", "y", source=source, color=shade("positive").light, line_width=3, legend_label="chosen strength"
@@ -309,26 +291,24 @@ def _draw_trade_off(positions: Sequence[Position], start: int) -> Figure:
     )
 
 
-def _against_mu(rows: Sequence[Outlook], label: str, **options: Any) -> Any:
+def _against_mu(rows: Sequence[Outlook], chosen: Outlook, what: str, shown: tuple[str, str], **options: Any) -> Any:
+    """Return a figure of what each source has at all strengths, with the chosen one marked.
+
+    What is `shown` is the label of the axis, and the form of the numbers on it.
+    """
     low, high = rows[0].mu, rows[-1].mu
     made = new_figure(
         height=340,
         x_axis_type="log",
         x_range=Range1d(start=low / 1.12, end=high * 1.12),
         x_axis_label="mu (smaller protects more)",
-        y_axis_label=label,
+        y_axis_label=shown[0],
         **options,
     )
-    wide = high / low > 2 * GRID[-1] / GRID[0]
-    ticks = [10.0**power for power in range(*_decades([low, high]))] if wide else [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
-    made.xaxis.ticker = FixedTicker(ticks=ticks)
+    ticks = error_ticks([low, high]) if high / low > 2 * GRID[-1] / GRID[0] else [*GRID]
+    made.xaxis.ticker = made.xgrid.ticker = FixedTicker(ticks=ticks)
     made.xaxis.major_label_overrides = {tick: f"{tick:g}" for tick in ticks}
-    made.xgrid.ticker = FixedTicker(ticks=ticks)
-    return made
 
-
-def _curves(made: Any, rows: Sequence[Outlook], chosen: Outlook, what: str, form: str) -> None:
-    """Draw both sources, and the chosen strength on them."""
     lines = []
     for each in _sources(chosen):
         values = [_or_nan(MARKED[what](row.of(each.release))) for row in rows]
@@ -341,28 +321,14 @@ def _curves(made: Any, rows: Sequence[Outlook], chosen: Outlook, what: str, form
         marked = _or_nan(MARKED[what](chosen.of(each.release)))
         own = ColumnDataSource({"mu": [chosen.mu], "y": [marked]}, name=each.source)
         made.scatter("mu", "y", source=own, marker=each.marker, size=11, color=shade(each.colour).light)
-    made.add_tools(hover([("", "@of"), ("mu", "@mu{0.00}"), ("", f"@y{{{form}}}")], renderers=lines, mode="vline"))
+    made.add_tools(hover([("", "@of"), ("mu", "@mu{0.00}"), ("", f"@y{{{shown[1]}}}")], renderers=lines, mode="vline"))
     _dress_legend(made)
-
-
-def _level(made: Any, rows: Sequence[Outlook], level: float, colour: str, label: str) -> None:
-    drawn = {"color": shade(colour).light, "line_dash": "dotted", "line_width": 2, "legend_label": label}
-    made.line([row.mu for row in (rows[0], rows[-1])], [level] * 2, **drawn)
-
-
-def _values(rows: Sequence[Outlook], what: str) -> list[float]:
-    """Return all numbers of both sources."""
-    return [value for row in rows for shown in (row.rows, row.moments) if (value := MARKED[what](shown))]
+    return made
 
 
 def _sources(row: Outlook) -> Sequence[_Source]:
     """Return what a release can be made of: of changes of cells, of rows alone."""
     return _SOURCES if row.moments.is_possible else _SOURCES[:1]
-
-
-def _falling(row: Outlook) -> str:
-    falls = "Both curves fall" if row.moments.is_possible else "The curve falls"
-    return f"{falls}, if not at every step,"  # how far bounds reach that are found is from a short list
 
 
 def _dress_legend(made: Any) -> None:
@@ -376,13 +342,9 @@ def _dress_legend(made: Any) -> None:
     legend.location = "top_right"
 
 
-def _decades(values: Sequence[float]) -> tuple[int, int]:
-    return math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1
-
-
 def error_ticks(values: Sequence[float]) -> list[float]:
     """Return powers of ten, and round numbers between them where the values span few."""
-    powers = range(*_decades(values))
+    powers = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
     between = (1, 1.5, 2, 3, 5, 7) if max(values) < 10 * min(values) else (1,)
     return [each * 10.0**power for power in powers for each in between][:: max(1, len(powers) // 6)]
 
@@ -397,7 +359,7 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
     columns = [
         TableColumn("mu", [row.mu for row in rows], printed_mu),
-        TableColumn("epsilon", [row.epsilon for row in rows], printed_epsilon),
+        TableColumn("epsilon", [row.planned.epsilon for row in rows], printed_epsilon),
     ]
     seen = "the smallest partial correlation that would be seen; empty where there is none."
     hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be distinguished from the noise."
@@ -415,19 +377,6 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     return PageTable(
         "strengths", f"What every strength of the slider would show, from rows{moments}; {epsilon}.", columns
     )
-
-
-def needed_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
-    """Return how many rows every strength would take."""
-    columns = [TableColumn("mu", [position.row.mu for position in positions], printed_mu)]
-    for rho in TARGETS:
-        for each in _sources(plan.focus):
-            counts = [position.row.of(each.release).needed for position in positions]
-            said = [describe_count(needed[rho]) if rho in needed else "" for needed in counts]
-            columns.append(TableColumn(f"{rho:g}: {each.source}", said))
-    targets = " and ".join(f"{rho:g}" for rho in TARGETS)
-    about = f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}."
-    return PageTable("rows-needed", about, columns)
 
 
 def noise_table(plan: Plan) -> PageTable:

@@ -8,11 +8,11 @@ from dp_bundle.base.wording import Phrase
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
-from dp_publish.forecast.outlook import TARGETS, Outlook, Sight, describe_links
-from dp_publish.forecast.page.command_lines import Asked, Spending, moments_line, publish_line
+from dp_publish.forecast.findings import describe_findings
+from dp_publish.forecast.outlook import TARGETS, Outlook, Sight
+from dp_publish.forecast.page.command_lines import Asked, Spending, publish_line
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.refusal import why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
 
 CANDIDATES = (2, 10, 1000, 1_000_000)
@@ -30,15 +30,14 @@ _REFUSED = {
 
 def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     """Return the texts of one strength by their names in the template."""
-    row, trade_off = position.row, position.protection.trade_off
+    row, trade_off = position.row, position.trade_off
     texts = {
         "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
-        "shows": _shows(plan, row),
-        "budget": budget_sentence(asked.account, position.protection.booked_mu),
+        "shows": " ".join(describe_findings(row)),
+        "budget": budget_sentence(asked.account, position.row.planned.booked_mu),
         "refused": _REFUSED.get(position.pointless or "", ""),
         "line": publish_line(plan, asked, position),
-        "moments-line": moments_line(asked, row.mu),
         "strength": _strength(position),
         "noise": _noise(row) if plan.release == "rows" else "",
     }
@@ -48,7 +47,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         texts[f"drowned-{name}"] = "–" if shown.drowned is None else f"{shown.drowned} of {len(plan.kinds)}"
         for rho in TARGETS:
             texts[f"need-{rho:g}-{name}"] = describe_count(shown.needed[rho]) if rho in shown.needed else "–"
-    pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
+    pairs = position.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
     texts["guess-two"] = percent_at_most(trade_off.right_of_two)
     for candidates in CANDIDATES:
         texts[f"guess-{candidates}"] = percent_at_most(trade_off.right_among(candidates, neighbours=pairs))
@@ -58,7 +57,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         texts[f"power-{alpha:g}"] = percent_at_most(trade_off.power(alpha))
         texts[f"miss-{alpha:g}"] = percent_at_least(trade_off.type_2(alpha))
     shown_here = {name: text for name, text in texts.items() if row.moments.is_possible or "moments" not in name}
-    curve = position.protection.guarantee.epsilon_delta
+    curve = position.guarantee.epsilon_delta
     return {**shown_here, **{f"epsilon-{point.delta:g}": round_up(point.epsilon, 4) for point in curve}}
 
 
@@ -79,20 +78,6 @@ def _figure(error: float) -> str:
     return f"{error:.2g}" if error < 100 else f"{error:,.0f}"
 
 
-def _shows(plan: Plan, row: Outlook) -> str:
-    """Return a sentence or two on what the plan's release would show, and what the other one would."""
-    if len(plan.kinds) == 1:
-        return "A single column has no partial correlation to see."
-    moments = f"Second moments would show {describe_links(row.moments.seen)}." if row.moments.is_possible else ""
-    if plan.release == "covariance":
-        if plan.depends_on_values:
-            return f"What {plan.mechanism} noise would show depends on the values; the numbers stand for laplace noise."
-        return moments.replace("Second moments would", "This release of second moments would")
-    rows = f"Noisy rows would show {describe_links(row.rows.seen)}"
-    why = f": {why_hidden(row)}" if row.rows.seen is None else ""
-    return f"{rows}{why}. {moments}".rstrip()
-
-
 def _noise(row: Outlook) -> str:
     """Return how large the noise on a typical cell is."""
     share = row.sigma_over_width
@@ -105,7 +90,7 @@ def _noise(row: Outlook) -> str:
 
 def _strength(position: Position) -> str:
     """Return the guarantee's strength in the words of the field."""
-    guarantee = position.protection.guarantee
+    guarantee = position.guarantee
     if guarantee.epsilon is not None:
         excepted = f", except with a probability of {round_up(guarantee.excepted_delta, 3)}"
         pure = "" if guarantee.excepted_delta else "pure "
@@ -113,7 +98,7 @@ def _strength(position: Position) -> str:
             f"epsilon = {round_up(guarantee.epsilon, 4)} ({pure}differential privacy)"
             f"{excepted if guarantee.excepted_delta else ''}, which implies mu = {round_up(position.row.mu, 4)}"
         )
-    mu = position.protection.booked_mu if guarantee.mu is None else guarantee.mu
+    mu = position.row.planned.booked_mu if guarantee.mu is None else guarantee.mu
     rho = f"rho = {round_up(guarantee.rho, 4)} (zero-concentrated differential privacy)"
     return f"mu = {round_up(mu, 4)} (Gaussian differential privacy), {rho}"
 

@@ -3,9 +3,13 @@
 import tomllib
 
 import pytest
+from pydantic import ValidationError
 
+from dp_bundle.base.errors import PolicyError
 from dp_publish.desk.document import changed_policy, new_policy, shown_fields
+from dp_publish.desk.words import field_at
 from dp_publish.policy.file import parse_policy
+from dp_publish.policy.mistakes import describe_mistakes
 
 WRITTEN = """\
 # mine
@@ -37,16 +41,15 @@ COLUMNS = ["id", "alcohol", "day", "vote", "a.b c"]
 
 def changed(text: str, **fields: str) -> str:
     """Return the text with fields changed, all of which can be read."""
-    found, mistakes = changed_policy(text, COLUMNS, {name.replace("__", "-"): said for name, said in fields.items()})
-    assert not mistakes
+    found = changed_policy(text, COLUMNS, {name.replace("__", "-"): said for name, said in fields.items()})
     parse_policy(found, "of a test", "wine")
     return found
 
 
 def test_what_is_not_changed_stays_to_the_letter() -> None:
     """A form that is sent as it was filled in gives the same text, and so does one without fields."""
-    assert changed_policy(WRITTEN, COLUMNS, shown_fields(WRITTEN, COLUMNS)) == (WRITTEN, {})
-    assert changed_policy(WRITTEN, COLUMNS, {}) == (WRITTEN, {})
+    assert changed_policy(WRITTEN, COLUMNS, shown_fields(WRITTEN, COLUMNS)) == WRITTEN
+    assert changed_policy(WRITTEN, COLUMNS, {}) == WRITTEN
 
 
 def test_one_entry_changes_one_entry() -> None:
@@ -71,37 +74,36 @@ def test_there_and_back_nothing_is_left(entry: str) -> None:
         "drop": {"drop": "yes"},
     }.get(entry, {entry: 'a "quoted" text'})
     filled = {f"column-4-{name}": said for name, said in there.items()}
-    first, mistakes = changed_policy(start, COLUMNS, filled)
-    assert not mistakes
+    first = changed_policy(start, COLUMNS, filled)
     assert tomllib.loads(first)["columns"]["a.b c"]
     shown = shown_fields(first, COLUMNS)
     assert {name: shown[name] for name in filled if "levels" not in name}.items() <= filled.items()
-    again, _ = changed_policy(first, COLUMNS, dict.fromkeys(filled, ""))
+    again = changed_policy(first, COLUMNS, dict.fromkeys(filled, ""))
     assert tomllib.loads(again) == tomllib.loads(start)
 
 
-def test_what_cannot_be_read_is_said_beside_its_field() -> None:
-    """All mistakes at once, and their entries stay as they were."""
+def test_what_is_no_number_is_said_beside_its_field() -> None:
+    """It enters the policy as it is written, whose own words say what it may be, all of them at once."""
     sent = {"privacy-mu": "one", "column-1-low": "", "privacy-unit": "entity", "privacy-max_rows": "2.5"}
-    sent |= {"privacy-budget_mu": "inf", "privacy-entity": ""}
-    sent |= dict.fromkeys(["column-1-high", "column-1-max_change"], "9" * 5000)
-    found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
-    assert found == WRITTEN
-    assert {*mistakes} == {*sent} - {"privacy-unit"}
+    sent |= {"privacy-budget_mu": "inf", "privacy-entity": "", "column-1-max_change": "9" * 5000}
+    with pytest.raises(PolicyError) as refused:
+        parse_policy(changed_policy(WRITTEN, COLUMNS, sent), "of a test", "wine")
+    assert isinstance(refused.value.__cause__, ValidationError)
+    found = describe_mistakes(refused.value.__cause__)
+    assert {field_at(place, COLUMNS) for place in found} == {*sent}
 
 
 def test_how_a_text_file_is_written_is_in_fields_of_its_own() -> None:
     """What is chosen enters the section of the table, a tab by its name, and what is left open goes."""
     sent = {"table-delimiter": "tab", "table-decimal": ",", "table-encoding": "cp1252", "table-header": "none"}
     sent["table-missing_values"] = "-999\n\n unknown\n-999"
-    found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
-    assert not mistakes
+    found = changed_policy(WRITTEN, COLUMNS, sent)
     said = {"delimiter": "\t", "decimal": ",", "encoding": "cp1252", "header": "none"}
     assert tomllib.loads(found)["table"] == {**said, "missing_values": ["-999", "unknown"]}
     shown = shown_fields(found, COLUMNS)
     assert {name: shown[name] for name in sent} == {**sent, "table-missing_values": "-999\nunknown"}
-    assert changed_policy(found, COLUMNS, shown) == (found, {})
-    again = changed_policy(found, COLUMNS, dict.fromkeys(sent, ""))[0]
+    assert changed_policy(found, COLUMNS, shown) == found
+    again = changed_policy(found, COLUMNS, dict.fromkeys(sent, ""))
     assert tomllib.loads(again) == tomllib.loads(WRITTEN)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from tests.conftest import policy_with
 
-from dp_publish.forecast.advice import forecast_drawn
 from dp_publish.forecast.choosing import choose_release
+from dp_publish.forecast.outlook import forecast
 
 
 def test_a_weaker_guarantee_never_shows_less() -> None:
@@ -13,9 +13,9 @@ def test_a_weaker_guarantee_never_shows_less() -> None:
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 8)), columns=[*"abcdefgh"])
     seen = []
     for mu in np.geomspace(0.1, 100.0, 13):
-        chosen, why, prepared = choose_release(table, policy_with({}, mu=mu))
+        prepared, why = choose_release(table, policy_with({}, mu=mu))
         kinds = dict.fromkeys(table, "continuous")
-        shown = forecast_drawn(prepared.policy, kinds, len(table)).of(chosen.privacy.release).clearest
+        shown = forecast(prepared.policy, kinds, len(table)).shown.clearest
         seen.append(np.inf if shown is None else shown)
         assert why.startswith("second moments")
     assert seen == sorted(seen, reverse=True)

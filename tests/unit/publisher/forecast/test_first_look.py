@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import policy_with
 
 from dp_bundle.base.errors import DpGraphError
-from dp_publish.forecast.refusal import check_in_advance
+from dp_publish.forecast.checking import check_in_advance
 from dp_publish.policy.columns import prepare
 
 AGES = [str(20 + place % 60) for place in range(400)]
@@ -26,7 +26,7 @@ def told(source: Any, **sections: Any) -> str:
     privacy = {"unit": "cell", "mu": 50.0} if sections else {"release": "covariance", "mu": 5.0}
     policy = policy_with(sections, **privacy)
     try:
-        check_in_advance(prepare(source, policy), policy, anyway=False, tell=said.append)
+        check_in_advance(prepare(source, policy), anyway=False, tell=said.append)
     except DpGraphError as error:
         said.append(f"refused: {error}")
     return "\n".join(said)

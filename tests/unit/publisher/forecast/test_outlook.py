@@ -14,7 +14,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.outlook import Outlook, describe_held, forecast
-from dp_publish.forecast.planned import Protection
+from dp_publish.forecast.planned import PlannedRelease
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import ColumnPolicy, Policy, Sought
 from dp_publish.rows.calibration import calibrate
@@ -148,43 +148,18 @@ def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit:
 KINDS = {"height": "continuous", "visits": "integer"}
 
 
-def policy_of(privacy: dict[str, Any], *, open_bounds: tuple[str, ...] = ()) -> Policy:
-    """Return a policy for a continuous and an integer column."""
-    bounds = {"height": [120.0, 220.0], "visits": [0.0, 4.0]}
-    columns = {name: {} if name in open_bounds else {"bounds": limits} for name, limits in bounds.items()}
-    return policy_with(columns, **privacy)
-
-
-def both(privacy: dict[str, Any], **options: Any) -> tuple[Protection, Outlook]:
-    """Return the guarantee of a policy, and its forecast, for 1000 rows."""
-    row = forecast(policy_of(privacy, **options), KINDS, 1000, with_epsilon=True)
-    return row.planned.protection(), row
-
-
-@pytest.mark.parametrize(
-    ("privacy", "open_bounds"),
-    [
-        ({"mu": 2.0}, ()),
-        ({"rho": 0.5, "unit": {"entity": "person", "max_rows": 3}}, ()),
-        ({"mu": 2.0}, ("height", "visits")),
-        ({"mu": 2.0, "release": "covariance"}, ()),
-        ({"epsilon": 1.0, "release": "covariance", "mechanism": "laplace"}, ()),
-    ],
-)
-def test_the_forecasts_epsilon_is_that_of_the_guarantee(privacy: dict[str, Any], open_bounds: tuple[str, ...]) -> None:
-    """For every release the epsilon of the plan's table is that of the guarantee's curve, or its pure one."""
-    protection, row = both(privacy, open_bounds=open_bounds)
-    guarantee = protection.guarantee
-    stated = guarantee.epsilon or next(each.epsilon for each in guarantee.epsilon_delta if each.delta == row.delta)
-    assert row.epsilon == pytest.approx(stated, rel=1e-5)
+def planned_by(privacy: dict[str, Any]) -> PlannedRelease:
+    """Return the release of 1000 rows by a policy for a continuous and an integer column."""
+    columns = {"height": {"bounds": [120.0, 220.0]}, "visits": {"bounds": [0.0, 4.0]}}
+    return forecast(policy_with(columns, **privacy), KINDS, 1000).planned
 
 
 def test_an_epsilon_with_exceptions_is_protected_by_just_that() -> None:
     """Wishart noise may tell all with probability delta; a pure epsilon limits the odds by e^epsilon."""
-    wishart, _ = both({"epsilon": 1.0, "delta": 1e-3, "release": "covariance", "mechanism": "wishart"})
+    wishart = planned_by({"epsilon": 1.0, "delta": 1e-3, "release": "covariance", "mechanism": "wishart"})
     assert wishart.trade_off == EnvelopeTradeOff([(1.0, 1e-3)])
     assert math.isinf(wishart.trade_off.odds_factor(1e-4))
-    pure, _ = both({"mu": 1.0, "release": "covariance", "mechanism": "laplace"})
+    pure = planned_by({"mu": 1.0, "release": "covariance", "mechanism": "laplace"})
     epsilon = GaussianDP(1.0).pure_epsilon
     assert pure.trade_off.odds_factor(0.01) == pytest.approx(math.exp(epsilon))
     assert pure.trade_off.right_of_two == pytest.approx(GaussianTradeOff(1.0).right_of_two)

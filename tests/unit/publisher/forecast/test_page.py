@@ -21,6 +21,7 @@ from dp_publish.forecast.page.report import error_ticks, make_page
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.forecast.strengths import printed_epsilon, printed_mu
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.file import load_policy
 
 BOUNDS = '[columns."*"]\nbounds = [0, 1]\n'
 
@@ -40,7 +41,7 @@ def table_of(tmp_path: Path) -> Any:
 
 def plan_of(path: Path, **overrides: Any) -> Plan:
     """Return the plan of a table by its policy."""
-    return make_plan(path, None, "t", overrides)
+    return make_plan(path, load_policy(path.with_name("t.policy.toml"), "t", overrides))
 
 
 def data_of(page: str) -> list[dict[str, Any]]:
@@ -91,7 +92,9 @@ def test_the_lines_to_type_publish_what_the_page_shows(
         own = next(row for row in document["forecast"] if row["mu"] == document["own_mu"])
         row = positions[place].row
         assert own["mu"] == pytest.approx(row.mu, rel=1e-5)
-        assert own["epsilon"] == pytest.approx(row.epsilon, rel=1e-4, nan_ok=True) or math.isnan(row.epsilon)
+        assert own["epsilon"] == pytest.approx(row.planned.epsilon, rel=1e-4, nan_ok=True) or math.isnan(
+            row.planned.epsilon
+        )
         assert own["error_in_moments"] == pytest.approx(row.moments.error, rel=1e-4)
 
 

@@ -13,6 +13,7 @@ from tests.unit.publisher.conftest import POLICY
 from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
 from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.file import load_policy
 
 PEOPLE = POLICY[POLICY.index("[columns.height]") :]
 
@@ -42,15 +43,6 @@ def planned(tmp_path: Path, command: Run) -> Any:
         return json.loads(finished.stdout, parse_constant=pytest.fail) if as_json else unfolded(finished.stdout)
 
     return plan
-
-
-def test_a_plan_says_where_two_rounds_miss_columns(planned: Any) -> None:
-    """With wide bounds and few rows the plan tells how likely a column is missed, and what would do."""
-    policy = '[privacy]\nmu = 1\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\nspread = 0.0002\n'
-    enough, few = (planned(policy, "--mu", mu, names="abcdefghijkl", n_rows=1000) for mu in ("1", "0.4"))
-
-    assert "missed with a probability of" not in enough
-    assert "missed with a probability of" in few
 
 
 def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, home: Path) -> None:
@@ -135,10 +127,11 @@ def test_a_plan_of_a_text_file_says_that_any_column_may_be_text(tmp_path: Path) 
     """Columns without bounds are named, as one of text would stop the release; no line is wider than a terminal."""
     (tmp_path / "t.csv").write_text("age,city\n" + "40,Rome\n" * 300)
     (tmp_path / "t.policy.toml").write_text('[columns.age]\nmissing = "drop"\n')
-    plan = make_plan(tmp_path / "t.csv", None, "t")
+    plan = make_plan(tmp_path / "t.csv", load_policy(tmp_path / "t.policy.toml", "t", {}))
     assert plan.kinds == {"age": "continuous", "city": "continuous"}
     assert "'age', 'city'" in plan.notes[0]
     assert max(map(len, describe_plan(plan).splitlines())) < 80
 
     (tmp_path / "t.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n[columns.city]\ndrop = true\n")
-    assert not any("text file" in note for note in make_plan(tmp_path / "t.csv", None, "t").notes)
+    plan = make_plan(tmp_path / "t.csv", load_policy(tmp_path / "t.policy.toml", "t", {}))
+    assert not any("text file" in note for note in plan.notes)

@@ -21,6 +21,7 @@ from dp_publish.forecast.outlook import Sight
 from dp_publish.forecast.plan import make_plan
 from dp_publish.policy.column_survey import glance
 from dp_publish.policy.columns import choose_columns, resolve
+from dp_publish.policy.file import load_policy
 
 N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 91_717, 20_303, 18_787, 41_111  # of digits that no other number has
 
@@ -66,7 +67,7 @@ def test_what_reads_a_table_shows_no_value(one_column: Policy, tmp_path: Path) -
     (tmp_path / "t.policy.toml").write_text("[columns.x]\nbounds = [0, 1]\n")
     table, resolved = resolve(open_table(tmp_path / "t.parquet"), one_column)
     kinds, _ = choose_columns(table, resolved)
-    plan = make_plan(tmp_path / "t.parquet", tmp_path / "t.policy.toml", "t", {})
+    plan = make_plan(tmp_path / "t.parquet", load_policy(tmp_path / "t.policy.toml", "t", {}))
     assert plan.n_rows == N_ROWS
     assert not any(field.name in shown(each) for field in fields(Sight) for each in (plan, plan.own))
     for each in (plan, glance(table, kinds), table, table.stored):

@@ -21,7 +21,7 @@
   }
 
   function mark(position) {
-    for (const name of ["seen", "error", "needed"]) {
+    for (const name of ["seen", "error"]) {
       const model = models[name];
       if (!model) continue;
       source_of(model, "strength").data = {mu: [position.mu]};
@@ -35,7 +35,7 @@
   }
 
   function mark_rows(position) {
-    for (const row of document.querySelectorAll("#strengths tbody tr, #rows-needed tbody tr")) {
+    for (const row of document.querySelectorAll("#strengths tbody tr")) {
       const own = Math.abs(Number(row.cells[0].dataset.order) / position.mu - 1) < 1e-6;
       if (own) row.setAttribute("aria-current", "true");
       else row.removeAttribute("aria-current");
