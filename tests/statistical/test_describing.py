@@ -89,3 +89,12 @@ def test_no_mean_of_a_column_that_hardly_varies(tmp_path: Path, key: Ed25519Priv
     rows = draw(3_000, 1).assign(age=np.where(np.arange(3_000) % 1_000, 50.0, 90.0))
     path = publish(rows, policy_with(COLUMNS, mu=2.0, release="covariance"), out=tmp_path / "t.tar", key=key).path
     assert set(describe(path).columns.query("column == 'age'")["quantity"]).isdisjoint({"mean", "standard deviation"})
+
+
+def test_a_level_that_stands_for_others_says_so(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """Where words that are not listed count as a level, its share is not that of the word."""
+    columns = COLUMNS | {"smokes": {"kind": "category", "categories": ["no", "yes"], "other": "no"}}
+    rows = draw(400, 1).assign(smokes=np.where(np.arange(400) % 5, "yes", "pipe"))
+    path = publish(rows, policy_with(columns, mu=1e4, **SUMS), out=tmp_path / "t.tar", key=key).path
+    printed = command("dp-learn", "describe", path, "--out", "found").stdout
+    assert "0 is no, 1 is yes; every value that is not listed counts as no" in printed

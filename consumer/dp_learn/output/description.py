@@ -25,6 +25,7 @@ from dp_bundle import Bundle
 from dp_bundle.base.quoting import guard_cell
 from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
 from dp_bundle.data.margins import Margin
+from dp_bundle.describe.sentences import raw_meanings
 from dp_bundle.manifest.columns import NO_VALUE, SOURCE_KINDS, SourceKindName, source_names
 from dp_bundle.manifest.release import Release, shape_of
 from dp_bundle.portals.histograms import spell_number
@@ -143,7 +144,7 @@ def describe_columns(bundle: Bundle) -> Description:
 
     crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
     about = {"quantities": {row[2] for row in rows}, "untold": unknown, "n_together": len(crosstabs)}
-    about["moments"] = release.second_moments
+    about |= {"moments": release.second_moments, "merged": _meanings_of_merged(release)}
     about["heaped"] = [each.name for each in histograms if (each.name, "median") in known and _is_heaped(each, release)]
     about["ordered"] = [source.name for source in release.sources if source.kind == "ordered"]
     notes = fill_lines("unknown.txt", None, **about)
@@ -154,6 +155,12 @@ def describe_columns(bundle: Bundle) -> Description:
 def _is_heaped(margin: Margin, release: Release) -> bool:
     """Return True if intervals of quantiles end at cells."""
     return rows_of_one_value(margin, release.n_rows, release.margin_variance) is None
+
+
+def _meanings_of_merged(release: Release) -> dict[str, str]:
+    """Return what the levels are of each column of which other values, or gaps, count as one of them."""
+    meanings = raw_meanings(release)
+    return {source.name: meanings[source.name] for source in release.sources if source.other or source.gaps}
 
 
 def _tabulate(rows: Sequence[Row], release: Release) -> pd.DataFrame:
