@@ -97,8 +97,8 @@ _PATTERNS = {
 }
 LOOKS = tuple(Look)
 TIMES = tuple(_TIMED.values())
-FORMATS = {Look.DOTTED: "%d.%m.%Y%T", Look.DAY_FIRST: "%d/%m/%Y%T", Look.MONTH_FIRST: "%m/%d/%Y%T"}
-FORMATS |= {_TIMED[look]: form for look, form in FORMATS.items()}
+_DAYS = {Look.DOTTED: "%d.%m.%Y%T", Look.DAY_FIRST: "%d/%m/%Y%T", Look.MONTH_FIRST: "%m/%d/%Y%T"}
+FORMATS = _DAYS | {_TIMED[look]: form for look, form in _DAYS.items()}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
 WITH_POINT = (Look.POINT, Look.WHOLE_POINT)
 NUMBERS = (Look.WHOLE, *WITH_POINT, Look.GROUPED_POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
@@ -156,15 +156,15 @@ def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
 
 
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
-    """Return the looks whose cells have a value in a column of a look that is no word."""
+    """Return the looks whose cells have a value in a column of a look."""
     if look in NUMBERS:
         of_decimal = WITH_COMMA if decimal == "," else WITH_POINT
         return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
-    if look is Look.TRUTH:
+    days = {each: date for date, timed in _TIMED.items() for each in (date, timed)}
+    if look not in days:
         return (look,)
-    date = next(date for date, timed in _TIMED.items() if look in (date, timed))
-    either = (Look.SLASHED, Look.SLASHED_TIME) if date in (Look.DAY_FIRST, Look.MONTH_FIRST) else ()
-    return (date, _TIMED[date], *either)
+    either = (Look.SLASHED, Look.SLASHED_TIME) if days[look] in (Look.DAY_FIRST, Look.MONTH_FIRST) else ()
+    return (days[look], _TIMED[days[look]], *either)
 
 
 def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str:
