@@ -97,7 +97,7 @@ class RawCell:
             numbers = np.array([of_gaps if word is None else places.get(word, of_others) for word in words])
             if source.has_level_columns:
                 return np.eye(len(source.levels))[numbers.astype(np.int64)]
-        low, high = columns[0].bounds or (-np.inf, np.inf)
+        low, high = columns[0].limits
         gaps = np.isnan(numbers)
         middle = np.nan if gaps_stay else 0.5 * low + 0.5 * high
         clipped = np.where(gaps, middle, np.clip(numbers, low, high))

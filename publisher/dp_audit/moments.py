@@ -212,14 +212,14 @@ def _first_rows(published: Published, values: Floats) -> Floats:
     stated = _stated(published)
     if stated.first_round is not None:
         return _shortened(_standardised(published, values, 0), stated.first_round.radius)
-    low, high = np.array([column.bounds or (-math.inf, math.inf) for column in published.release.columns]).T
+    low, high = np.array([column.limits for column in published.release.columns]).T
     return _shortened((np.clip(values, low, high) - (0.5 * low + 0.5 * high)) / (0.5 * high - 0.5 * low), stated.radius)
 
 
 def _standardised(published: Published, values: Floats, number: int) -> Floats:
     """Return rows in scores, clipped, and as one of the two rounds standardises them."""
     columns = published.release.columns
-    low, high = np.array([column.bounds or (-math.inf, math.inf) for column in columns]).T
+    low, high = np.array([column.limits for column in columns]).T
     clipped = _in_scores(published, np.clip(values, low, high))
     standards = np.array([[(each.center, each.scale) for each in column.standards or ()] for column in columns])
     center, scale = standards[:, 0].T

@@ -105,7 +105,7 @@ class _Cell:
     @property
     def is_outside(self) -> NDArray[np.bool_]:
         """Return True for states outside the bounds, and for gaps."""
-        low, high = self.columns[0].bounds or (-math.inf, math.inf)
+        low, high = self.columns[0].limits
         return ~((self.raw.numbers >= low) & (self.raw.numbers <= high))
 
     def levels(self, noisy: Floats) -> States:
@@ -229,7 +229,7 @@ def _cells(published: Published, raw: Sequence[RawCell]) -> list[_Cell]:
     for cell, places, source in published.columns_of(raw):
         columns = published.release.columns[places]
         steps = np.array([column.grid for column in columns])
-        low, high = np.array([column.bounds or (-math.inf, math.inf) for column in columns]).T / steps
+        low, high = np.array([column.limits for column in columns]).T / steps
         expected = np.clip(np.rint(cell.published_as(columns, source) / steps), np.ceil(low), np.floor(high))
         found[cell.name] = _Cell(cell, columns, places, expected)
     return [found[cell.name] for cell in raw]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dp_bundle.data.margins import Floats, mean_and_deviation
+from dp_bundle.data.margins import Floats, mean_and_deviation, parts_of
 
 TERMS = 100
 _HALVINGS = 40
@@ -53,8 +53,7 @@ class Steps:
     @classmethod
     def of_shares(cls, shares: Floats, values: Floats) -> Steps:
         """Return the steps that have these shares, which need not add up to 1."""
-        total = max(float(shares.sum()), np.finfo(np.float64).tiny)
-        return cls(np.minimum(np.cumsum(shares)[:-1] / total, 1.0), values)
+        return cls(np.minimum(np.cumsum(parts_of(shares))[:-1], 1.0), values)
 
     @property
     def shares(self) -> Floats:

@@ -10,14 +10,17 @@ variance is k (m - k) / m times that of a count.
 Levels that were replaced at random come out with shares that are linear in the true ones. The interval of what came
 out, brought back, has the sampling and the replacements in it.
 
-An interval of a quantile leaves out the places below which significantly less than its share lies. It does so as far as
-that holds of all places before them, and so at the other end. The first place beyond the true quantile is left out
-wrongly with a probability of 2.5 % at the most. These places are the edges of cells and, if cells hold many values,
-places inside of them. There, below a share t of a cell's width are t of its rows on average. Let each value have a
-rows, and values be anywhere in a cell of s rows. Then the variance is a s t (1 - t). So many rows of one value are on
-either side of the quantile, and half of them widen the interval at each end. How many a is shows in the cells: they
-differ more from their neighbours than noise and sampling explain. No cell may stand out among these differences, as one
-with a heap does.
+An interval of a quantile begins at the last place below which significantly less than its share lies, as no more can
+lie below those before it; and so at the other end. A place beyond the true quantile is taken for one by mistake with a
+probability of 2.5 % at the most, and those behind it hardly ever without it. These places are the edges of cells and,
+if cells hold many values, places inside of them. There, below a share t of a cell's width are t of its rows on average.
+Let each value have a rows, and values be anywhere in a cell of s rows. Then the variance is a s t (1 - t). So many rows
+of one value are on either side of the quantile, and half of them widen the interval at each end. How many a is shows in
+the cells: they differ more from their neighbours than noise and sampling explain. No cell may stand out among these
+differences, as one with a heap does.
+
+Whole numbers of which the outermost stand out one by one, such as items, are taken to have no values far beyond: the
+rows next to them are as many as noise allows at the most, and become fewer from number to number.
 
 References
 ----------
@@ -30,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.data.margins import Counts, Floats, Margin
+from dp_bundle.data.margins import Counts, Floats, Margin, parts_of
 from dp_bundle.manifest.columns import RandomizedResponse
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
@@ -209,7 +212,7 @@ def _quantile(
     share, edges, sigma = QUANTILES[name], margin.edges, math.sqrt(variance)
     m, counts = len(shares), margin.counts[: len(shares)]
     n_filled = max(1.0, float(shares.sum() * n_rows)) if margin.has_gaps else n_rows
-    filled_shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    filled_shares = parts_of(shares)
 
     places, one = (1, 0.0) if rows_each is None else (_PLACES, rows_each / n_filled)
     k = np.arange(places, (m - 1) * places + 1) / places  # cells before a place
@@ -218,27 +221,46 @@ def _quantile(
     clipped, part, inside = np.clip(below, 0.0, 1.0), k % 1.0, filled_shares[k.astype(int)]
     spread = clipped * (1 - clipped) / n_filled + part * (1 - part) * np.minimum(one, inside) * inside
     away = NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + spread) + 0.5 * one
-    reached, left = np.flatnonzero(below + away >= share), np.flatnonzero(below - away <= share)
-    first, last = (int(reached[0]) if reached.size else len(k)) - 1, (int(left[-1]) if left.size else -1) + 1
+    cell, start, end = int(np.searchsorted(np.cumsum(filled_shares), share)), 0, m
+    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
+    if is_whole:
+        widths = np.diff(edges, prepend=-math.inf, append=math.inf)
+        start = _begin_of_whole(counts, widths, sigma, share * n_filled)
+        end = m - _begin_of_whole(counts[::-1], widths[::-1], sigma, (1.0 - share) * n_filled)
+        cell = min(max(cell, start), end - 1)
+    before = np.flatnonzero((k <= start) | ((k < cell + 1) & (below + away < share)))
+    behind = np.flatnonzero((k >= end) | ((k > cell) & (below - away > share)))
+    first, last = int(before[-1]) if before.size else -1, int(behind[0]) if behind.size else len(k)
 
-    cell = int(np.searchsorted(np.cumsum(filled_shares), share))
     if (values := _whole_values(margin)) is not None:
         low, value, high = (float(values[min(max(each, 0), m - 1)]) for each in (first + 1, cell, last))
         return Estimate(name, value, min(low, value), max(high, value))
     ends = np.concatenate([[-math.inf], np.interp(k, np.arange(1, m), edges), [math.inf]])
     low, high = float(ends[first + 1]), float(ends[last + 1])
-    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
     heaps = find_heaps(filled_shares, cell_ends(edges, None, is_whole=is_whole), sigma / n_filled, is_whole=is_whole)
     value = heaps[cell] if cell in heaps else _at(margin, shares, share)
     if is_whole:
-        low, value, high = float(np.floor(low + 0.5)), float(np.rint(value)) + 0.0, float(np.ceil(high - 0.5))
+        low, high = float(np.floor(low + 0.5)), float(np.ceil(high - 0.5))
+        value = min(max(float(np.rint(value)) + 0.0, low), high)
     return Estimate(name, value, min(low, value), max(high, value))
+
+
+def _begin_of_whole(counts: Counts, widths: Floats, sigma: float, rows: float) -> int:
+    """Return the first cell of whole numbers with all but so many rows behind; 0 where the body's first is not clear.
+
+    That is, not one number that stands out alone.
+    """
+    start, stop = find_body(counts, sigma)
+    if widths[start] != 1.0 or counts[start] <= _SURE * sigma:
+        return 0
+    most = max(float(counts[max(start - _NEXT, 0) : start].sum()), 0.0) + 2.0 * sigma * math.sqrt(_NEXT)
+    length = most / float(counts[start:stop][:_BESIDE].mean())  # cells in which rows become fewer by e
+    return max(start - _BESIDE - math.ceil(length * math.log(max(1.0, most / rows))), 0)
 
 
 def _at(margin: Margin, filled: Floats, share: float) -> float:
     """Return a quantile by the shares of the cells, evenly spread in each; at most the outermost edge."""
-    sums = np.cumsum(filled)
-    sums = sums / max(float(sums[-1]), np.finfo(np.float64).tiny)
+    sums = np.cumsum(parts_of(filled))
     cell = int(np.searchsorted(sums, share))
     edges = margin.edges
     if cell <= 0 or cell >= len(edges):

@@ -178,9 +178,14 @@ def middle_scores(shares: Floats, n_rows: int) -> Floats:
 
 def mean_and_deviation(values: Floats, shares: Floats) -> tuple[float, float]:
     """Return the mean and the standard deviation of values that have these shares, which need not add up to 1."""
-    weights = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    weights = parts_of(shares)
     mean = float(weights @ values)
     return mean, math.sqrt(max(0.0, float(weights @ (values - mean) ** 2)))
+
+
+def parts_of(shares: Floats) -> Floats:
+    """Return shares as parts of their sum, all zero where that is."""
+    return shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
 
 
 def _not_alone(counts: Floats, sigma: float) -> int:

@@ -281,6 +281,11 @@ class Column(Model):
         return self.name if self.block is None else self.block
 
     @property
+    def limits(self) -> tuple[float, float]:
+        """The bounds, which are infinite where there are none."""
+        return self.bounds or (-math.inf, math.inf)
+
+    @property
     def has_gap_cell(self) -> bool:
         """True if gaps stand at a center that two rounds find, and have a cell of their own in a histogram."""
         return self.missing == "indicator" or (self.missing == "midpoint" and self.bounds is None)

@@ -26,7 +26,7 @@ from dp_bundle.data.latent import (
     winners,
 )
 from dp_bundle.data.margin_summary import cell_ends, draw_in_tails, find_body, find_heaps
-from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores
+from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores, parts_of
 
 Places = NDArray[np.intp]
 _BINS = 100  # of a normal column, to measure its distribution in
@@ -105,7 +105,7 @@ class Histogram:
         sigma: float = 0.0,
         kept: tuple[float, float] | None = None,
     ) -> None:
-        self.shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+        self.shares = parts_of(shares)
         scores = middle_scores(shares, n_rows)
         self.steps = Steps.of_shares(shares, scores)
         self.fill, _ = mean_and_deviation(scores, self.shares)

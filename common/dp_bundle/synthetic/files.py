@@ -424,7 +424,7 @@ class _Described:
             return None
 
         gap_share, gap_variable, column = 0.0, None, self.first
-        low, high = column.bounds or (-np.inf, np.inf)
+        low, high = column.limits
         if len(self.places) > 1:  # gaps stand at the center
             gap_variable, gap_share = self.places[1], min(max(float(spread.means[self.places[1]]), 0.0), 0.99)
             fill = column.standards[0].center if column.standards else 0.5 * (low + high)

@@ -38,7 +38,6 @@ from dp_learn.matrices.linalg import (
     scale_columns,
 )
 
-ALL = slice(None)
 AT_ONCE = 256  # rows
 RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
 

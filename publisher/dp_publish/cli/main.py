@@ -53,6 +53,7 @@ from dp_publish.cli.options import (
     key_option,
     ledger_option,
     plain_text,
+    policy_option,
     policy_options,
     typed_options,
     writing_new,
@@ -397,13 +398,7 @@ def plan_command(
 @cli.command("judge")
 @click.argument("data", type=DATA)
 @click.argument("bundle", type=BundlePath())
-@option(
-    "--policy",
-    "policy_file",
-    applies=ALWAYS,
-    type=click.Path(path_type=Path),
-    help="The policy file; NAME.policy.toml beside DATA by default.",
-)
+@policy_option
 @option("--out", applies=ALWAYS, type=NewPath(), help="The page to write; NAME.judged.html beside DATA by default.")
 @quiet_option
 def judge_command(data: Place, bundle: Place, policy_file: Path | None, out: Path | None, quiet: bool) -> None:

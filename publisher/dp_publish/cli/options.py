@@ -72,6 +72,15 @@ def dialect_options(command: F) -> F:
     return header_option(command)
 
 
+policy_option = option(
+    "--policy",
+    "policy_file",
+    applies=ALWAYS,
+    type=click.Path(path_type=Path),
+    help="The policy file; NAME.policy.toml beside DATA by default.",
+)
+
+
 def policy_options(command: F) -> F:
     """Add the option for the policy file, and those that override its release, strength and header entries."""
     for name, applies, help_text in (
@@ -87,13 +96,7 @@ def policy_options(command: F) -> F:
     *names, last = get_args(SoundMechanism)
     return _with(
         [
-            option(
-                "--policy",
-                "policy_file",
-                applies=ALWAYS,
-                type=click.Path(path_type=Path),
-                help="The policy file; NAME.policy.toml beside DATA by default.",
-            ),
+            policy_option,
             option(
                 "--like",
                 applies=ALWAYS,

@@ -160,11 +160,11 @@ def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
     if look in NUMBERS:
         of_decimal = WITH_COMMA if decimal == "," else WITH_POINT
         return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
-    days = {each: date for date, timed in _TIMED.items() for each in (date, timed)}
-    if look not in days:
-        return (look,)
-    either = (Look.SLASHED, Look.SLASHED_TIME) if days[look] in (Look.DAY_FIRST, Look.MONTH_FIRST) else ()
-    return (days[look], _TIMED[days[look]], *either)
+    for date, timed in _TIMED.items():
+        if look in (date, timed):
+            either = (Look.SLASHED, Look.SLASHED_TIME) if date in (Look.DAY_FIRST, Look.MONTH_FIRST) else ()
+            return (date, timed, *either)
+    return (look,)
 
 
 def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str:

@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +20,12 @@ from dp_bundle.base.wording import Phrase, typed
 from dp_bundle.data.rows import batch_rows
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
-from dp_publish.data.typed import Cells, decoded, is_text
+from dp_publish.data.typed import decoded, is_text
 from dp_publish.discovery.looks import Look, as_they_look
 from dp_publish.forecast.strengths import describe_worth
 from dp_publish.policy.column_survey import (
     LEAST_ROWS,
+    as_stored,
     first_cells,
     named_like_a_person,
     named_like_an_identifier,
@@ -89,8 +89,7 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
         elif not _are_kinds(name, kept) if is_named else _recur(name, kept, table):
             found[name] = different
     if open_yet and table.count_rows() > n_first:
-        stored = replace(table, cells=Cells(table.cells.written))
-        found |= _find_later(stored, open_yet, n_first)
+        found |= _find_later(as_stored(table), open_yet, n_first)
     return {name: found[name] for name in first if name in found}
 
 

@@ -93,12 +93,16 @@ class Glance:
     padded: tuple[str, ...] = field(default=(), repr=False)
 
 
+def as_stored(table: Table) -> Table:
+    """Return a table whose columns are read as they are stored, whatever they are published as."""
+    return replace(table, cells=Cells(table.cells.written))
+
+
 def first_cells(table: Table, names: Iterable[str]) -> dict[str, pa.Array]:
     """Return the first cells of columns as they are stored, but for names of folders; none where rows are too few."""
     asked = [name for name in names if name not in table.partitions]
     rows = min(_MOST_ROWS, max(LEAST_ROWS, _CELLS // max(len(asked), 1)))
-    stored = replace(table, cells=Cells(table.cells.written))
-    batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
+    batch = as_stored(table).head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
     if batch is None or batch.num_rows < LEAST_ROWS:
         return {}
     return dict(zip(asked, map(decoded, batch.columns), strict=True))

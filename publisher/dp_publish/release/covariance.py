@@ -263,7 +263,7 @@ def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowRepor
     ]
     values = [to_numpy(each) for each in filled]
     for column, each in zip(columns, values, strict=True):
-        low, high = column.bounds or (-math.inf, math.inf)
+        low, high = column.limits
         report.count(report.clipped, column.name, int(np.count_nonzero((each < low) | (each > high))))
     return np.stack(values).T  # column after column, as they come
 

@@ -130,7 +130,7 @@ def _clipped(release: Release, values: Floats) -> dict[str, int]:
     """Return how many clean values of each published column were clipped."""
     found = {}
     for column, own in zip(release.columns, values.T, strict=True):
-        low, high = column.bounds or (-math.inf, math.inf)
+        low, high = column.limits
         if column.standards and column.transform is None and release.second_moments is not None:
             first = column.standards[0]
             away = first.scale * (release.second_moments.column_clip or math.inf)
