@@ -159,7 +159,7 @@ class EdgeInference(Brief):
 
     def _partial_intervals(self, level: float, pairs: Any) -> tuple[FloatArray, FloatArray]:
         square = _quantile(level) ** 2
-        r = _normalized(self.estimate)[pairs]
+        r = normalized(self.estimate)[pairs]
         # (r - x)^2 <= square * (products + crossed x + squares x^2), sorted by powers of x
         a = 1.0 - square * self.errors.squares[pairs]
         b = -2.0 * r - square * self.errors.crossed[pairs]
@@ -215,7 +215,7 @@ def infer_edges(pooled: PooledCovariance, precision: FloatArray, errors: FormErr
     forms = precision / unit[:, None]
     if errors is None:
         errors = form_errors(pooled, forms)
-    partial = np.clip(_normalized(t), -1.0, 1.0)
+    partial = np.clip(normalized(t), -1.0, 1.0)
     np.fill_diagonal(partial, 1.0)
     noise = np.sqrt(np.maximum(mechanism_variances(pooled, forms, partial), 0.0))
     return EdgeInference(pooled.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors, noise)
@@ -231,7 +231,7 @@ def desparsify(pooled: PooledCovariance, precision: FloatArray) -> FloatArray:
     return (t + t.T) / 2.0
 
 
-def _normalized(t: FloatArray) -> FloatArray:
+def normalized(t: FloatArray) -> FloatArray:
     """Return -T_ij / sqrt(T_ii T_jj), NaN where a column's variance given the others cannot be estimated."""
     d = np.diagonal(t)
     root = np.sqrt(np.where(d > 0.0, d, np.nan))

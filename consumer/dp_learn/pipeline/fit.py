@@ -8,7 +8,8 @@ By default EBIC chooses the graph, in two stages where the noise is small, and i
 estimates all pairs without a graph, and tests them. In the second each pair is penalised in inverse proportion to its
 evidence (the adaptive lasso). So strong links are hardly shrunk, and no longer drag indirect ones in. EBIC chooses on
 that path. Its end, a hundredth of its first alpha, leaves out links far weaker than the strongest, which many rows
-would show whatever their size.
+would show whatever their size. Those among them that are strong enough to be shown first, and that tests find, are
+added.
 
 Noise makes the first stage unreliable before it hides the correlations themselves. Where its part of the standard error
 of a correlation that is zero, `noise_error`, is above `LARGEST_NOISE`, all pairs are penalised equally. The path goes
@@ -41,12 +42,20 @@ from dp_learn.covariance.sample import Sample, Split, effective_rows
 from dp_learn.covariance.standard_errors import CHANCE_EDGES
 from dp_learn.glasso.problem import IndexArray, Solution, make_problem, whiten_nodes
 from dp_learn.glasso.solving import GraphFit, fit_on_graph, graphical_lasso, solve_on_graph
-from dp_learn.inference.edges import InferenceFit, fit_for_inference, scores_from
+from dp_learn.inference.edges import (
+    InferenceFit,
+    desparsify,
+    fit_for_inference,
+    normalized,
+    pair_q_values,
+    scores_from,
+)
 from dp_learn.inference.nodes import block_statistics, normal_scores
 from dp_learn.matrices.checks import align_numbers, column_labels
 from dp_learn.matrices.choices import RepairMethod, Rule, Weights
-from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
+from dp_learn.matrices.linalg import FloatArray, median_above_diagonal, two_sided
 from dp_learn.matrices.repair import repair_covariance
+from dp_learn.pipeline.graph import AT_LEAST, is_strong
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, label_nodes, start_of_tests
 from dp_learn.pipeline.selection import (
     SMALLEST,
@@ -66,6 +75,7 @@ N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 LARGEST_NOISE = 0.06  # of a correlation; where the rules cross on real and simulated tables
 SECOND_GAMMA = 0.5  # of EBIC in the second stage, whose path does not end at chance
 PATIENCE = 8  # graphs; the path is short
+SURE = 0.05  # the false discovery rate of strong links that are added to the graph
 CHANCE_SHARE = 0.1  # of the entries that exceed their penalty
 _LEAST = 0.1  # of the evidence: the largest weight is then finite
 WEAKEST = (
@@ -140,8 +150,11 @@ def fit_nodes(sample: Sample, nodes: Nodes, pooled: PooledCovariance, debiased: 
             solution,
         )
 
-    refitted = _refit(repair.covariance, solution, nodes, weights, settings) if settings.refit else None
+    sure = None if first is None else first.sure
+    refitted = _refit(repair.covariance, solution, nodes, weights, settings, sure) if settings.refit else None
     reported = refitted or GraphFit(solution.precision, 1.0)
+    if selection and (nodes.linked(reported.precision) & ~nodes.linked(solution.precision)).any():
+        selection = replace(selection, rule=f"{selection.rule}, with strong links that tests find")
     precision, start = nodes.in_data_units(reported.precision), None if first is None else first.start
     return Fit(
         pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights, weighting, start
@@ -260,9 +273,17 @@ def _alphas(settings: Settings, matrix: FloatArray, weights: FloatArray | None, 
 
 
 def _refit(
-    matrix: FloatArray, solution: Solution, nodes: Nodes, weights: FloatArray | None, settings: Settings
+    matrix: FloatArray,
+    solution: Solution,
+    nodes: Nodes,
+    weights: FloatArray | None,
+    settings: Settings,
+    sure: npt.NDArray[np.bool_] | None = None,
 ) -> GraphFit | None:
-    """Return the fit on the graph of the penalised estimate; None where none is certified."""
+    """Return the fit on the graph of the penalised estimate, with what is sure as well if that has one.
+
+    None where none is certified.
+    """
     edges = nodes.spread(nodes.linked(solution.precision))
     if not nodes.are_numbers:
         n_nodes = len(nodes.names)
@@ -270,6 +291,12 @@ def _refit(
         return GraphFit(fitted.precision, 0.0) if fitted is not None and fitted.converged else None
 
     problem = make_problem(matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal)
+    if sure is not None and (sure & ~edges).any():
+        tol, solver = settings.tol, settings.solver
+        fitted = solve_on_graph(matrix, edges | sure, solver=solver, tol=tol, max_iter=REFIT_MAX_ITER, start=solution)
+        if fitted is not None and fitted.converged:
+            return GraphFit(fitted.precision, 0.0)
+
     return fit_on_graph(
         matrix,
         edges,
@@ -298,10 +325,13 @@ class FirstStage:
         score; zero on the diagonal.
     start : InferenceFit or None
         What the estimates of numbers start from, and the tests of the same pairs can start from.
+    sure : ndarray of bool, shape (G, G), or None
+        The strong links of numbers that tests find, where they can be relied on.
     """
 
     evidence: FloatArray
     start: InferenceFit | None = None
+    sure: npt.NDArray[np.bool_] | None = None
 
 
 def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> FirstStage | None:
@@ -326,12 +356,19 @@ def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatAr
     try:
         if nodes.are_numbers:
             start = fit_for_inference(pooled)
-            return FirstStage(scores_from(pooled, start.precision), start)
+            evidence = scores_from(pooled, start.precision)
+            return FirstStage(evidence, start, _find_sure(pooled, start, evidence) if start.is_reliable else None)
         theta = nodes.rescale(start_of_tests(pooled, nodes, matrix)[0])
     except EstimationError:
         return None
     statistics = block_statistics(pooled, theta, nodes.labels, len(nodes.names))
     return FirstStage(np.maximum(normal_scores(*statistics), 0.0))
+
+
+def _find_sure(pooled: PooledCovariance, start: InferenceFit, evidence: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return the pairs of numbers that tests find and whose desparsified estimates are strong."""
+    strength = normalized(desparsify(pooled, start.precision))
+    return (pair_q_values(two_sided(evidence)) <= SURE) & is_strong(strength, AT_LEAST)
 
 
 def evidence_weights(evidence: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:

@@ -60,6 +60,16 @@ def test_the_default_has_few_false_edges() -> None:
     assert more_false >= 0.15 * (once + more_false)
 
 
+def test_strong_links_that_tests_find_are_added() -> None:
+    """A link of .15 between columns that others all but determine is beyond the path, and comes alone."""
+    rows = np.random.default_rng(0).normal(size=(4000, 8))
+    rows[:, 2:4] = rows[:, :2] + 0.3 * rows[:, 2:4] @ [[1.0, 0.15], [0.0, 1.0]]
+    precision = fit_graph(noisy_sample(rows, 0.0), Settings()).precision
+
+    assert precision[2, 3] != 0.0
+    assert np.count_nonzero(precision[4:]) == 4
+
+
 @pytest.mark.parametrize(("share", "in_two"), [(0.9, True), (1.1, False)])
 def test_the_error_from_the_noise_decides(share: float, *, in_two: bool) -> None:
     """On both sides of the limit: with noise of a variances, the squared error is ((1 + a)^2 - 1) / (n - 1)."""
