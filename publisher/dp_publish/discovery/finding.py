@@ -35,8 +35,6 @@ from dp_publish.discovery.looks import (
     FRACTIONS,
     LOOKS,
     NUMBERS,
-    WITH_COMMA,
-    WITH_POINT,
     Look,
     best_look,
     count_looks,
@@ -230,7 +228,8 @@ class Counted:
     @property
     def tells_mark(self) -> bool:
         """True if the counts tell whether a comma or a point is the decimal mark."""
-        return abs(self.sum(WITH_COMMA)[0] - self.sum(WITH_POINT)[0]) > 2 * _CLEAR * self.sigma
+        points = self.noisy[Look.POINT] + self.noisy[Look.WHOLE_POINT]
+        return abs(self.noisy[Look.COMMA] - points) > 2 * _CLEAR * self.sigma
 
     def stands_out(self, number: int, sigma: float) -> bool:
         """Return True for a noisy number of cells that is surely not zero, and worth a column."""
@@ -325,8 +324,7 @@ def _decimals(table: Table, columns: Mapping[str, Counted]) -> dict[str, str]:
     decimals = {}
     for name, column in columns.items():
         own = decimal_mark([column.noisy], grouped=False) if column.tells_mark else of_all
-        grouped = max(column.noisy[Look.GROUPED], column.noisy[Look.GROUPED_POINT])
-        decimals[name] = own or ("" if grouped > _SURE * column.sigma else ".")
+        decimals[name] = own or ("" if column.noisy[Look.DOUBTFUL] > _SURE * column.sigma else ".")
     return decimals
 
 

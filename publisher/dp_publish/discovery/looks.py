@@ -5,7 +5,6 @@ A look is a function of one cell alone. What a cell becomes once its column's ki
 
 import enum
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -27,6 +26,7 @@ from dp_publish.data.cells import (
     read_numbers,
     read_words,
     trim,
+    without_signs,
 )
 from dp_publish.data.dates import read_moments
 
@@ -39,13 +39,9 @@ class Look(enum.Enum):
     CODE = "code"  # digits that begin with a zero, such as a postal code
     WHOLE = "whole number"
     WHOLE_POINT = "whole number with a point and zeros"  # as programs write whole numbers of a column with gaps
-    GROUPED_POINT = "number with a point that may separate thousands or decimals"
-    POINT = "number"
-    GROUPED = "number with separated thousands"
-    COMMA = "number with a decimal comma"
-    GROUPED_COMMA = "number with separated thousands and a decimal comma"
-    SIGNED_COMMA = "number with a sign of percent or money, and a decimal comma"
-    SIGNED = "number with a sign of percent or money"
+    DOUBTFUL = "number with a mark that may separate thousands or decimals"
+    POINT = "number with a decimal point, or thousands that commas separate"
+    COMMA = "number with a decimal comma, or thousands that points separate"
     DATE = "date"
     TIME = "time"
     DOTTED = "date with dots"
@@ -55,23 +51,15 @@ class Look(enum.Enum):
     WORD = "word"
 
 
-_EITHER = "|".join(map(re.escape, SIGNS))
-_SIGN_BEFORE, _SIGN_BEHIND = rf"(?:{_EITHER})[{BLANKS}]?", rf"[{BLANKS}]?(?:{_EITHER})"
-_BODY = rf"[+-]?(?:\d[\d.,{BLANKS}]*|[.,]\d+)"
-_BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _PATTERNS = {
     Look.TRUTH: f"(?i)^(?:{'|'.join(TRUTH)})$",
     Look.CODE: r"^0\d+$",
-    Look.WHOLE: r"^[+-]?\d+$",
+    Look.WHOLE: rf"^[+-]?(?:\d+|[1-9]\d{{0,2}}(?:[{BLANKS}]\d{{3}})+)$",
     Look.WHOLE_POINT: r"^[+-]?\d+\.00?$",
-    Look.GROUPED_POINT: r"^[+-]?[1-9]\d{0,2}\.\d{3}$",
-    Look.POINT: rf"^(?:{POINT}|{INFINITE})$",
-    Look.GROUPED: f"^{GROUPED['.']}$",
-    Look.COMMA: f"^{COMMA}$",
-    Look.GROUPED_COMMA: rf"^[+-]?[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}})$",
-    Look.SIGNED_COMMA: rf"^(?:{_SIGN_BEFORE}{_BODY_COMMA}(?:{_SIGN_BEHIND})?|{_BODY_COMMA}{_SIGN_BEHIND})$",
-    Look.SIGNED: rf"^(?:{_SIGN_BEFORE}{_BODY}(?:{_SIGN_BEHIND})?|{_BODY}{_SIGN_BEHIND})$",
+    Look.DOUBTFUL: r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$",
+    Look.POINT: rf"^(?:{POINT}|{GROUPED['.']}|{INFINITE})$",
+    Look.COMMA: rf"^(?:{COMMA}|{GROUPED[',']})$",
     Look.DATE: r"^\d{4}-\d\d-\d\d$",
     Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?$",
     Look.DOTTED: rf"^{_DAY}\.{_MONTH}\.\d{{4}}$",
@@ -81,15 +69,15 @@ _PATTERNS = {
 }
 LOOKS = tuple(Look)
 FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
-WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
-WITH_POINT = (Look.POINT, Look.WHOLE_POINT)
-NUMBERS = (Look.WHOLE, *WITH_POINT, Look.GROUPED_POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
+NUMBERS = (Look.WHOLE, Look.WHOLE_POINT, Look.DOUBTFUL, Look.POINT, Look.COMMA)
+FRACTIONS = (Look.DOUBTFUL, Look.POINT, Look.COMMA)  # what may be one
 _STANDS_OUT = 1.5  # standard deviations of the noise on a count
-FRACTIONS = tuple(look for look in NUMBERS if look not in (Look.WHOLE, Look.WHOLE_POINT))  # what may be one
 
 
 def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     """Return how many cells have each look, in the order of `LOOKS`; the counts are private.
+
+    Signs of percent and money are no part of a number.
 
     Parameters
     ----------
@@ -102,6 +90,7 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     numbers, cells = counts.to_numpy(), trim(values)
     found = np.zeros(len(LOOKS), dtype=np.int64)
     for place, look in enumerate(LOOKS[:-1]):
+        cells = without_signs(cells, SIGNS) if look is Look.WHOLE else cells
         fits = is_gap(cells, missing) if look is Look.GAP else pc.match_substring_regex(cells, _PATTERNS[look])
         hit = fits.to_numpy(zero_copy_only=False)
         found[place] = numbers[hit].sum()
@@ -140,8 +129,8 @@ def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
     """Return the looks whose cells have a value in a column of a look that is no word."""
     if look in NUMBERS:
-        of_decimal = WITH_COMMA if decimal == "," else WITH_POINT
-        return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
+        of_decimal = (Look.COMMA,) if decimal == "," else (Look.POINT, Look.WHOLE_POINT)
+        return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.DOUBTFUL, *of_decimal)
     alike = {Look.DATE: Look.TIME, Look.TIME: Look.DATE, Look.DAY_FIRST: Look.SLASHED, Look.MONTH_FIRST: Look.SLASHED}
     return (look, alike[look]) if look in alike else (look,)
 
@@ -151,11 +140,8 @@ def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str
 
     Numbers like 1,234 and 1.234 are no evidence for either, unless thousands are `grouped` by commas where they are.
     """
-    points = sum(
-        each[Look.POINT] + each[Look.WHOLE_POINT] + (each[Look.GROUPED] + each[Look.GROUPED_POINT]) * grouped
-        for each in noisy
-    )
-    return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
+    points = sum(each[Look.POINT] + each[Look.WHOLE_POINT] + each[Look.DOUBTFUL] * grouped for each in noisy)
+    return "," if sum(each[Look.COMMA] for each in noisy) > points else "."
 
 
 def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: float = 0.0) -> Look:
