@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dp_bundle.base.errors import HeaderError, ParameterError, SchemaError
+from dp_bundle.base.errors import HeaderError, SchemaError
 from dp_bundle.base.quoting import unguard_cell
 from dp_bundle.base.wording import DELIMITER, ENCODING
 from dp_bundle.files.opening import open_remote
@@ -84,23 +84,6 @@ class Layout:
     has_header: bool
     decimal: str | None = None
     n_before: int = 0
-
-
-def make_dialect(given: dict[str, str | None]) -> Dialect:
-    """Return a dialect from a command's options, where a tab has its name.
-
-    Raises
-    ------
-    ParameterError
-        One of them is not allowed.
-    """
-    options = {name: "\t" if word in ("tab", "\\t") else word for name, word in given.items()}
-    try:
-        return Dialect.model_validate(options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        raise ParameterError(f"--{name}", first["msg"].removeprefix("Value error, "), given[name]) from error
 
 
 def find_layout(path: Place, dialect: Dialect) -> Layout:
@@ -256,6 +239,4 @@ def _require_names(path: Place, record: Sequence[str], missing: tuple[str, ...])
         if said is not None:
             raise HeaderError(path, f"cell {number} of it {said}")
     if len(set(record)) < len(record):
-        places = [number for number, name in enumerate(record, start=1) if record.count(name) > 1]
-        same = f"cells {places[0]} and {record.index(record[places[0] - 1], places[0]) + 1}"
-        raise HeaderError(path, f"two columns of it have one name, in {same} (rename one if they are names)")
+        raise HeaderError(path, "two columns of it have one name (rename one if they are names)")

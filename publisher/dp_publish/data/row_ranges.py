@@ -353,7 +353,7 @@ def _of_both(whole: pa.Schema, schema: pa.Schema, first: Place, path: Place) -> 
     for one in whole:
         other = schema.field(one.name)
         try:
-            plain = [pa.schema([(one.name, _plain(each.type))]) for each in (one, other)]
+            plain = [pa.schema([(one.name, value_type(each.type))]) for each in (one, other)]
             unified = pa.unify_schemas(plain, promote_options="permissive").field(0)
         except pa.ArrowException:
             raise SchemaError(
@@ -364,10 +364,9 @@ def _of_both(whole: pa.Schema, schema: pa.Schema, first: Place, path: Place) -> 
     return pa.schema(fields)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's values, and one type for all texts."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary, or of runs; any other as it is."""
+    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else kind
 
 
 def _keys(paths: Sequence[Place], place: Place) -> dict[str, tuple[str | None, ...]]:

@@ -42,6 +42,7 @@ from dp_publish.data.row_ranges import (
     memory_ranges,
     open_parquet,
     table_changed,
+    value_type,
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
@@ -403,17 +404,13 @@ def _in_memory(table: pa.Table) -> Table:
 def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] = frozenset()) -> Table:
     _require_distinct(schema.names)
 
-    booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
+    booleans = frozenset(field.name for field in schema if pa.types.is_boolean(value_type(field.type)))
     types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
     return Table(types, partial(stored.read_pieces, range(len(stored.sizes))), booleans=booleans, stored=stored)
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else kind
-
-
 def _type_of(kind: pa.DataType) -> ColumnType:
-    kind = _value_type(kind)
+    kind = value_type(kind)
     return next((declared for is_of, declared in _TYPES if is_of(kind)), ColumnType.OTHER)
 
 

@@ -23,12 +23,10 @@ from dp_publish.data.cells import (
     TRUTH,
     Written,
     is_gap,
-    read_numbers,
     read_words,
     trim,
     without_signs,
 )
-from dp_publish.data.dates import read_moments
 
 
 class Look(enum.Enum):
@@ -97,19 +95,6 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
         numbers, cells = numbers[~hit], cells.filter(pa.array(~hit))
     found[-1] = numbers.sum()
     return found
-
-
-def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
-    """Return what most cells of text look like, and their values as such; for the publisher's eyes alone."""
-    counts = dict(zip(LOOKS, count_looks(cells, written.missing).tolist(), strict=True))
-    look = best_look(counts)
-    if look is Look.WORD:
-        return look, read_answers(cells, written.missing)
-    if look in NUMBERS or look is Look.TRUTH:
-        decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
-        return look, read_numbers(cells, written_as(look, decimal, written.missing)).values
-    moments = read_moments(read_words(cells, (), written.missing), FORMATS.get(look, ""), local=look is not Look.TIME)
-    return look, moments.values if look is Look.TIME else moments.values.cast(pa.date32(), safe=False)
 
 
 def written_as(look: Look, decimal: str, missing: tuple[str, ...]) -> Written:

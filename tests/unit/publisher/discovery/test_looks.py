@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dp_publish.data.cells import Written
-from dp_publish.discovery.looks import LOOKS, Look, as_they_look, best_look, count_looks
+from dp_publish.discovery.looks import LOOKS, Look, best_look, count_looks
+from dp_publish.forecast.first_look import as_they_look
 
 CELLS = {
     Look.GAP: ["", " NA ", "n/a", "-", "?", None],
