@@ -327,14 +327,14 @@ def _dialect_of(given: dict[str, str | None]) -> Dialect:
     from pydantic import ValidationError
 
     from dp_publish.data.dialect import Dialect
+    from dp_publish.policy.mistakes import ALLOWED
 
     options = {name: "\t" if word in ("tab", "\\t") else word for name, word in given.items()}
     try:
         return Dialect.model_validate(options)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        raise ParameterError(f"--{name}", first["msg"].removeprefix("Value error, "), given[name]) from error
+        name = str(error.errors()[0]["loc"][0])
+        raise ParameterError(f"--{name}", ALLOWED[f"table.{name}"], given[name]) from error
 
 
 @cli.command("plan")

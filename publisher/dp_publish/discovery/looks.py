@@ -69,6 +69,15 @@ LOOKS = tuple(Look)
 FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
 NUMBERS = (Look.WHOLE, Look.WHOLE_POINT, Look.DOUBTFUL, Look.POINT, Look.COMMA)
 FRACTIONS = (Look.DOUBTFUL, Look.POINT, Look.COMMA)  # what may be one
+_GROUPS = {  # what a column may be, and which looks count for that
+    Look.TRUTH: (Look.TRUTH,),
+    Look.WHOLE: NUMBERS,
+    Look.DATE: (Look.DATE,),
+    Look.TIME: (Look.TIME,),
+    Look.DOTTED: (Look.DOTTED,),
+    Look.DAY_FIRST: (Look.DAY_FIRST, Look.MONTH_FIRST, Look.SLASHED),
+    Look.WORD: (Look.WORD, Look.CODE),
+}
 _STANDS_OUT = 1.5  # standard deviations of the noise on a count
 
 
@@ -136,17 +145,7 @@ def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: 
     left out, as the noise of several together is larger than that of one.
     """
     clear = {look: count for look, count in noisy.items() if count > _STANDS_OUT * sigma} or noisy
-
-    def number(*looks: Look) -> float:
-        return sum(clear.get(look, 0.0) for look in looks)
-
-    slashed = Look.DAY_FIRST if noisy[Look.DAY_FIRST] >= noisy[Look.MONTH_FIRST] else Look.MONTH_FIRST
-    groups = {
-        Look.TRUTH: number(Look.TRUTH),
-        Look.WHOLE: number(*NUMBERS),
-        **{look: number(look) for look in (Look.DATE, Look.TIME, Look.DOTTED)},
-        slashed: number(Look.DAY_FIRST, Look.MONTH_FIRST, Look.SLASHED),
-        Look.WORD: number(Look.WORD, Look.CODE),
-    }
-    look = max(groups, key=groups.__getitem__)
+    look = max(_GROUPS, key=lambda look: sum(clear.get(each, 0.0) for each in _GROUPS[look]))
+    if look is Look.DAY_FIRST and noisy[Look.MONTH_FIRST] > noisy[look]:
+        return Look.MONTH_FIRST
     return Look.WORD if look is Look.WHOLE and noisy[Look.CODE] > most_codes else look
