@@ -332,8 +332,7 @@ def open_parquet(place: Place) -> ParquetFiles:
         with _reading(path, opened) as file:
             schema, groups = file.schema_arrow, file.metadata
         sizes.append([groups.row_group(place).num_rows for place in range(groups.num_row_groups)])
-        if len(set(schema.names)) < len(schema.names):  # which is refused as of any table
-            return ParquetFiles(paths, schema, {}, sizes, opened)
+        require_distinct(schema.names)
         whole = schema if path == paths[0] or schema.equals(whole) else _of_both(whole, schema, paths[0], path)
 
     keys = {name: values for name, values in _keys(paths, place).items() if name not in whole.names}
@@ -381,6 +380,13 @@ def _keys(paths: Sequence[Place], place: Place) -> dict[str, tuple[str | None, .
                 "are all in folders named KEY=VALUE with the same keys, in the same order"
             )
     return {name: tuple(each[name] for each in found) for name in found[0]}
+
+
+def require_distinct(names: list[str]) -> None:
+    """Refuse a table that has two columns of one name."""
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")
 
 
 def table_changed() -> SchemaError:

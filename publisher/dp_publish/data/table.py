@@ -41,6 +41,7 @@ from dp_publish.data.row_ranges import (
     is_folder,
     memory_ranges,
     open_parquet,
+    require_distinct,
     table_changed,
     value_type,
 )
@@ -292,7 +293,7 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
 def _open_frame(source: Any) -> Table:
     """Open a table in memory; of pandas, whose columns may have no type, or as Arrow has it."""
     if is_of_pandas(source):
-        _require_distinct([str(name) for name in source.columns])
+        require_distinct([str(name) for name in source.columns])
         frame = Frame(source)
         return _typed_table(frame.schema, memory_ranges(frame), frame.untyped)
     return _in_memory(arrow_table(source))
@@ -385,7 +386,7 @@ def _open_arrow(path: Path) -> Table:
 
 def _open_text(path: Place, dialect: Dialect) -> Table:
     layout = find_layout(path, dialect)
-    _require_distinct(list(layout.names))
+    require_distinct(list(layout.names))
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
     return Table(types, file.read, layout=layout, lines=file.lines, survey=lambda: file.survey)
@@ -402,7 +403,7 @@ def _in_memory(table: pa.Table) -> Table:
 
 
 def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] = frozenset()) -> Table:
-    _require_distinct(schema.names)
+    require_distinct(schema.names)
 
     booleans = frozenset(field.name for field in schema if pa.types.is_boolean(value_type(field.type)))
     types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
@@ -412,9 +413,3 @@ def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] 
 def _type_of(kind: pa.DataType) -> ColumnType:
     kind = value_type(kind)
     return next((declared for is_of, declared in _TYPES if is_of(kind)), ColumnType.OTHER)
-
-
-def _require_distinct(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")
