@@ -37,6 +37,7 @@ from dp_publish.discovery.looks import (
     NUMBERS,
     Look,
     best_look,
+    commas,
     count_looks,
     decimal_mark,
     fitting,
@@ -228,8 +229,7 @@ class Counted:
     @property
     def tells_mark(self) -> bool:
         """True if the counts tell whether a comma or a point is the decimal mark."""
-        points = self.noisy[Look.POINT] + self.noisy[Look.WHOLE_POINT]
-        return abs(self.noisy[Look.COMMA] - points) > 2 * _CLEAR * self.sigma
+        return abs(commas(self.noisy)) > 2 * _CLEAR * self.sigma
 
     def stands_out(self, number: int, sigma: float) -> bool:
         """Return True for a noisy number of cells that is surely not zero, and worth a column."""
@@ -304,7 +304,7 @@ def _count_levels(look: Read, names: Sequence[str], missing: tuple[str, ...]) ->
     for batch in look(dict.fromkeys(names, "text")):
         for counts, words in zip(found, batch.columns, strict=True):
             count_values(read_answers(words, missing), counts)
-    return [Counter({value: number for value, number in counts.items() if _may_be_level(value)}) for counts in found]
+    return [Counter({value: counts[value] for value in counts if _may_be_level(value)}) for counts in found]
 
 
 def _may_be_level(value: str) -> bool:

@@ -134,8 +134,12 @@ def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str
 
     Numbers like 1,234 and 1.234 are no evidence for either, unless thousands are `grouped` by commas where they are.
     """
-    points = sum(each[Look.POINT] + each[Look.WHOLE_POINT] + each[Look.DOUBTFUL] * grouped for each in noisy)
-    return "," if sum(each[Look.COMMA] for each in noisy) > points else "."
+    return "," if sum(commas(each) - each[Look.DOUBTFUL] * grouped for each in noisy) > 0 else "."
+
+
+def commas(noisy: Mapping[Look, float]) -> float:
+    """Return how many more numbers have a decimal comma than a point."""
+    return noisy[Look.COMMA] - noisy[Look.POINT] - noisy[Look.WHOLE_POINT]
 
 
 def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: float = 0.0) -> Look:
