@@ -324,36 +324,31 @@ def _require_readable(path: Path) -> None:
 
 def _open_path(path: Place, dialect: Dialect) -> Table:
     """Open a file or a folder, to which those entries of a dialect apply that are not found in it."""
+    suffix = path.suffix.lower()
     if is_text_file(path):
         return _open_text(path, dialect)
-    suffix, apply = path.suffix.lower(), tuple[str, ...]()
-    if isinstance(path, RemotePath) or path.is_dir() or suffix not in (*FOREIGN, *SPREADSHEETS):
-        table = _open_typed(path, suffix)
-        apply = ("decimal",) if any(declared in OF_TEXT for declared in table.types.values()) else ()
+    apply: tuple[str, ...] = ()
+    if is_folder(path) or suffix in (".parquet", ".pq"):
+        files = open_parquet(path)
+        table = replace(_typed_table(files.schema, files.ranges), partitions=frozenset(files.keys))
+    elif isinstance(path, RemotePath):
+        raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     elif suffix in FOREIGN:
         file, apply = ForeignFile(path, dialect.encoding), ("encoding",)
         table = replace(_typed_table(file.schema, file.ranges()), described=file.described, held=file.held)
-    else:
+    elif suffix in SPREADSHEETS:
         sheet, apply = Sheet(path, dialect), ("header", "decimal", "missing_values")
         table = replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
+    elif suffix in (*ARROW, *JSON):
+        table = _open_arrow(path) if suffix in ARROW else _of_words(read_json(path))
+    else:
+        raise SchemaError(_other_format(path, suffix))
+
+    apply = apply or ("decimal",) * any(declared in OF_TEXT for declared in table.types.values())
     if dialect.model_dump(exclude_defaults=True).keys() - {*apply}:
         only = f": of [table] in the policy and --header, give {', '.join(apply)} alone" if apply else _NO_ENTRY
         raise SchemaError(f"{path} is not a text file{only}")
     return table
-
-
-def _open_typed(path: Place, suffix: str) -> Table:
-    """Open a file of which columns have types, or words in JSON."""
-    if is_folder(path) or suffix in (".parquet", ".pq"):
-        files = open_parquet(path)
-        return replace(_typed_table(files.schema, files.ranges), partitions=frozenset(files.keys))
-    if isinstance(path, RemotePath):
-        raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
-    if suffix in ARROW:
-        return _open_arrow(path)
-    if suffix in JSON:
-        return _of_words(read_json(path))
-    raise SchemaError(_other_format(path, suffix))
 
 
 def _other_format(path: Path, suffix: str) -> str:
