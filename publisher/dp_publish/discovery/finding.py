@@ -345,8 +345,8 @@ def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPo
     if look is Look.TRUTH:
         said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:
-        counts = (column.sum(looks) for looks in (FRACTIONS, *((look,) for look in FRACTIONS)))
-        said["kind"] = "continuous" if any(number > _CLEAR * sigma for number, sigma in counts) else "integer"
+        has_fractions = any(column.noisy[look] > _CLEAR * column.sigma for look in FRACTIONS)
+        said["kind"] = "continuous" if has_fractions else "integer"
     elif look is not None:
         said |= {"kind": "time" if look is Look.TIME else "date", "format": FORMATS.get(look)}
     elif kind := stored_kind(table.types[name]):
