@@ -43,6 +43,7 @@ from dp_bundle.files.places import Place
 _END = 2**16  # bytes of a file that its fingerprint takes at each end
 
 
+_ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 ARROW = (".arrow", ".feather", ".ipc")
 BLOCK, MOST_LOOKED = 1024, 2**18  # rows, of which blocks that are evenly spread are looked at in a large table
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
@@ -101,10 +102,16 @@ class RowRanges:
                     return
 
 
-def arrow_ranges(path: Path) -> RowRanges:
-    """Return the rows of an Arrow file by its record batches."""
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        sizes = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
+def open_arrow(path: Path) -> tuple[pa.Schema, RowRanges]:
+    """Return the columns of an Arrow file, and its rows by its record batches; a stream is read as a whole."""
+    with pa.memory_map(str(path)) as file:
+        if file.read(len(_ARROW_FILE)) != _ARROW_FILE:
+            file.seek(0)
+            table = pa.ipc.open_stream(file).read_all()
+            return table.schema, memory_ranges(table)
+        with pa.ipc.open_file(file) as reader:
+            schema = reader.schema
+            sizes = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
 
     def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
@@ -112,7 +119,7 @@ def arrow_ranges(path: Path) -> RowRanges:
                 batch = reader.get_batch(index).select(names)
                 yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
-    return RowRanges(sizes, read)
+    return schema, RowRanges(sizes, read)
 
 
 def memory_ranges(table: pa.Table) -> RowRanges:
@@ -348,19 +355,14 @@ def _of_both(whole: pa.Schema, schema: pa.Schema, first: Place, path: Place) -> 
             f"{path} and {first} have different columns: a folder must hold one table, and {name!r} is in "
             f"{first if name in whole.names else path} alone; write it, with gaps, or put that file elsewhere"
         )
-    fields = []
-    for one in whole:
-        other = schema.field(one.name)
-        try:
-            plain = [pa.schema([(one.name, value_type(each.type))]) for each in (one, other)]
-            unified = pa.unify_schemas(plain, promote_options="permissive").field(0)
-        except pa.ArrowException:
-            raise SchemaError(
-                f"column {one.name!r} is {other.type} in {path} and {one.type} in files before it: a folder must hold "
-                "one table, so write the column with one type in all files"
-            ) from None
-        fields.append(one if one.type == other.type else unified)
-    return pa.schema(fields)
+    plain = [pa.schema([(each.name, value_type(each.type)) for each in some]) for some in (whole, schema)]
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except pa.ArrowException as error:  # which names the column and its types
+        raise SchemaError(
+            f"{path} and files before it have a column of different types ({error}): a folder must hold one table, so "
+            "write the column with one type in all files"
+        ) from None
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:

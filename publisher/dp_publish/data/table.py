@@ -36,10 +36,10 @@ from dp_publish.data.row_ranges import (
     ARROW,
     RawBatches,
     RowRanges,
-    arrow_ranges,
     describe_files,
     is_folder,
     memory_ranges,
+    open_arrow,
     open_parquet,
     require_distinct,
     table_changed,
@@ -57,7 +57,6 @@ Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "Into
 Lines: TypeAlias = Callable[[Collection[int]], dict[int, int]]
 _TEXTS = (".txt", ".dat", ".data")
 _NO_ENTRY = ", so [table] in the policy and --header do not apply: remove them"
-_ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
 
@@ -340,7 +339,7 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
         sheet, apply = Sheet(path, dialect), ("header", "decimal", "missing_values")
         table = replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
     elif suffix in (*ARROW, *JSON):
-        table = _open_arrow(path) if suffix in ARROW else _of_words(read_json(path))
+        table = _typed_table(*open_arrow(path)) if suffix in ARROW else _of_words(read_json(path))
     else:
         raise SchemaError(_other_format(path, suffix))
 
@@ -369,14 +368,6 @@ def _with(table: Table, dialect: Dialect) -> Table:
     has_points = table.layout is None or table.layout.delimiter in ("", ",")
     written = Written(dialect.decimal or "", has_points, dialect.missing_values)
     return replace(table, cells=replace(table.cells, written=written))
-
-
-def _open_arrow(path: Path) -> Table:
-    with pa.OSFile(str(path)) as file:
-        if file.read(len(_ARROW_FILE)) != _ARROW_FILE:
-            return _in_memory(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
-        with pa.ipc.open_file(file) as reader:
-            return _typed_table(reader.schema, arrow_ranges(path))
 
 
 def _open_text(path: Place, dialect: Dialect) -> Table:
