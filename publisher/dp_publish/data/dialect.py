@@ -67,12 +67,10 @@ class Dialect(BaseModel):
 class Layout:
     """A text file's dialect as found, and its columns' names; `decimal` is None where no policy says.
 
-    `written` are the names as the file has them: perhaps with spaces around them, or as `guard_cell` writes them.
     `n_before` is the number of lines before the first row.
     """
 
     names: tuple[str, ...]
-    written: tuple[str, ...]
     delimiter: str
     encoding: str
     has_header: bool
@@ -120,15 +118,15 @@ def layout_of(path: Place, record: Sequence[str], dialect: Dialect, delimiter: s
     """Return the layout of a text file, or a sheet, by the cells of its first line; see `find_layout`."""
     if not record:
         raise SchemaError(f"{path} is empty: a table needs a first line with the columns' names")
-    written, names = tuple(record), _names_in(record)
+    names = _names_in(record)
     if any("\ufffd" in name for name in names):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set {ENCODING}", "table.encoding")
     if dialect.header is None:
         _require_names(path, names, dialect.missing_values)
     has_header = dialect.header != "none"
     if not has_header:
-        written = names = tuple(f"column_{number}" for number in range(1, len(record) + 1))
-    return Layout(names, written, delimiter, encoding, has_header, dialect.decimal)
+        names = tuple(f"column_{number}" for number in range(1, len(record) + 1))
+    return Layout(names, delimiter, encoding, has_header, dialect.decimal)
 
 
 @contextmanager
