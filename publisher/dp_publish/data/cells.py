@@ -94,8 +94,6 @@ def read_numbers(words: pa.Array, written: Written) -> Read:
     written : Written
         How their column is written.
     """
-    blank = pc.equal(words, "")
-    words = pc.if_else(blank, None, words) if pc.any(blank, min_count=0).as_py() else words
     has_points = written.decimal == "." or (written.has_points and not written.decimal)
     try:
         numbers = pc.cast(words if has_points else pc.replace_substring(words, ".", ","), pa.float64())
