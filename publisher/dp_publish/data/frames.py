@@ -161,8 +161,6 @@ def as_word(cell: Any) -> str:
         return str(cell).lower()
     if isinstance(cell, float | decimal.Decimal) and math.isfinite(cell):
         return str(int(cell)) if cell == int(cell) else f"{cell:f}" if isinstance(cell, decimal.Decimal) else repr(cell)
-    if isinstance(cell, datetime.datetime):
-        return cell.isoformat(" ")
     if isinstance(cell, str | int | float | decimal.Decimal | datetime.date):
         return str(cell)
     raise TypeError

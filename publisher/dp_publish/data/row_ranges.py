@@ -274,37 +274,37 @@ class ParquetFiles:
         SchemaError
             It has fewer row groups by now, or a value that the column's type does not hold.
         """
-        path, schema = self.paths[place], pa.schema([self.schema.field(name) for name in names])
-        own = [name for name in names if name not in self.keys]
+        path, own = self.paths[place], [name for name in names if name not in self.keys]
         with _reading(path, self.opened) as file:
             if max(groups) >= file.num_row_groups:
                 raise table_changed()
             reads = [groups] if isinstance(path, Path) else [[group] for group in groups]  # one in memory at a time
-            for some in reads:
-                try:
-                    for batch in file.iter_batches(rows, row_groups=some, columns=own, use_threads=False):
-                        yield self._conform(batch, schema, place)
-                except OSError as error:
-                    if "crypt" not in str(error):
-                        raise
-                    raise _encrypted(file, own, path) from None
-
-    def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, place: int) -> pa.RecordBatch:
-        """Return a file's rows with the columns of a schema, in their types."""
-        columns = []
-        for wanted in schema:
-            if wanted.name in self.keys:
-                columns.append(pa.repeat(pa.scalar(self.keys[wanted.name][place], pa.string()), batch.num_rows))
-                continue
-            column = batch.column(wanted.name)
             try:
-                columns.append(column if column.type == wanted.type else pc.cast(column, wanted.type))
+                for some in reads:
+                    for batch in file.iter_batches(rows, row_groups=some, columns=own, use_threads=False):
+                        yield self._conform(batch, names, place)
+            except OSError as error:
+                if "crypt" not in str(error):
+                    raise
+                raise _encrypted(file, own, path) from None
+
+    def _conform(self, batch: pa.RecordBatch, names: Sequence[str], place: int) -> pa.RecordBatch:
+        """Return a file's rows with some columns of the schema, in their types."""
+        columns = {}
+        for name in names:
+            wanted = self.schema.field(name).type
+            if name in self.keys:
+                columns[name] = pa.repeat(pa.scalar(self.keys[name][place], wanted), batch.num_rows)
+                continue
+            cells = batch.column(name)
+            try:
+                columns[name] = pc.cast(cells, wanted)
             except pa.ArrowException:  # which quotes the value
                 raise SchemaError(
-                    f"column {wanted.name!r} is {column.type} in {self.paths[place]}, and has a value there that "
-                    f"{wanted.type}, which other files need, does not hold: write the column with one type in all files"
+                    f"column {name!r} is {cells.type} in {self.paths[place]}, and has a value there that {wanted}, "
+                    "which other files need, does not hold: write the column with one type in all files"
                 ) from None
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        return pa.record_batch(columns)
 
 
 def _encrypted(file: pq.ParquetFile, names: Sequence[str], path: Place) -> SchemaError:
