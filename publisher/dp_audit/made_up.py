@@ -253,8 +253,10 @@ def _number(name: str, bounds: tuple[float, float] | None, rng: np.random.Genera
 
 def _decoded(name: str, kind: str, bounds: tuple[float, float]) -> RawCell:
     """Return a date or a time at both ends of its bounds: whole days, or microseconds."""
-    ends = np.array(bounds)
-    return RawCell(name, KINDS[kind].decode(ends, np.zeros(2, dtype=bool)), KINDS[kind].decoded(ends))
+    in_days = kind == "date"
+    ends = np.trunc(bounds) if in_days else np.rint(np.array(bounds) * 10**6)
+    cells = pa.array(ends.astype(np.int32 if in_days else np.int64)).cast(KINDS[kind].stored_as)
+    return RawCell(name, cells, ends if in_days else ends * 1e-6)
 
 
 def _undeclared(name: str, declared: ColumnType, rng: np.random.Generator) -> RawCell:

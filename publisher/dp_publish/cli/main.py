@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.machine import before_compiling, count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
@@ -63,6 +63,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from dp_publish.data.dialect import Dialect
     from dp_publish.forecast.outlook import Outlook
     from dp_publish.ledger.ledger import Ledger
     from dp_publish.policy.columns import Prepared
@@ -294,13 +295,12 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     Example:
       dp-publish policy wine.parquet
     """
-    from dp_publish.data.dialect import make_dialect
     from dp_publish.data.table import open_table
     from dp_publish.policy.file import policy_path
     from dp_publish.policy.memory import template_memory
     from dp_publish.policy.template import describe_undecided, policy_template
 
-    dialect = make_dialect(given)
+    dialect = _dialect_of(given)
     table = open_table(data, dialect)
     n_columns = len(table.types)
     require_memory(template_memory(n_columns), max_memory, f"a policy for {n_columns:,} columns")
@@ -314,6 +314,27 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
     said = [text, *describe_undecided(table.types, table.described), *filter(None, [table.remark])]
     answer("\n".join(said), quiet=quiet)
+
+
+def _dialect_of(given: dict[str, str | None]) -> Dialect:
+    """Return a dialect from a command's options, where a tab has its name.
+
+    Raises
+    ------
+    ParameterError
+        One of them is not allowed.
+    """
+    from pydantic import ValidationError
+
+    from dp_publish.data.dialect import Dialect
+    from dp_publish.policy.mistakes import ALLOWED
+
+    options = {name: "\t" if word in ("tab", "\\t") else word for name, word in given.items()}
+    try:
+        return Dialect.model_validate(options)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        raise ParameterError(f"--{name}", ALLOWED[f"table.{name}"], given[name]) from error
 
 
 @cli.command("plan")

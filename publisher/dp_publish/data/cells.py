@@ -94,8 +94,6 @@ def read_numbers(words: pa.Array, written: Written) -> Read:
     written : Written
         How their column is written.
     """
-    blank = pc.equal(words, "")
-    words = pc.if_else(blank, None, words) if pc.any(blank, min_count=0).as_py() else words
     has_points = written.decimal == "." or (written.has_points and not written.decimal)
     try:
         numbers = pc.cast(words if has_points else pc.replace_substring(words, ".", ","), pa.float64())
@@ -124,9 +122,7 @@ def _numbers(words: pa.Array, written: Written) -> Read:
     gaps = is_gap(cells, written.missing, written.decimal)
     numbers = _by_marks(cells, written)
     if written.signs:  # of what is no number with them
-        either = "|".join(map(re.escape, sorted(written.signs, key=len, reverse=True)))
-        bare = pc.replace_substring_regex(cells, rf"^(?:{either})[{BLANKS}]?|[{BLANKS}]?(?:{either})$", "")
-        numbers = pc.coalesce(numbers, _by_marks(bare, written))
+        numbers = pc.coalesce(numbers, _by_marks(without_signs(cells, written.signs), written))
 
     truth = pc.index_in(pc.utf8_lower(cells), value_set=pa.array([*TRUTH]))
     numbers = pc.coalesce(numbers, pa.array([*TRUTH.values()]).take(truth))
@@ -134,6 +130,12 @@ def _numbers(words: pa.Array, written: Written) -> Read:
     signed = pc.if_else(pc.starts_with(cells, "-"), float("-inf"), float("inf"))
     numbers = pc.coalesce(numbers, pc.if_else(infinite, signed, None))
     return Read(pc.if_else(gaps, None, numbers), pc.or_(gaps, pc.is_valid(numbers)))
+
+
+def without_signs(cells: pa.Array, signs: Sequence[str]) -> pa.Array:
+    """Return cells without some signs of percent or money before them or behind, with a blank between or without."""
+    either = "|".join(map(re.escape, sorted(signs, key=len, reverse=True)))
+    return pc.replace_substring_regex(cells, rf"^(?:{either})[{BLANKS}]?|[{BLANKS}]?(?:{either})$", "")
 
 
 def _by_marks(cells: pa.Array, written: Written) -> pa.Array:

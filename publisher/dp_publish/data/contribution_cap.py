@@ -35,20 +35,10 @@ _SUMMED = 64  # batches of counts that are added up at a time
 _MOST_DRAWN_FROM = 10**9 - 1  # rows of an entity, by numpy
 
 
-def identify(names: pa.Array, missing: Sequence[str] = ()) -> tuple[pa.Array, int]:
-    """Return the ids of rows, each in its one spelling, and the first row that is nobody's, or -1; all is private.
-
-    Parameters
-    ----------
-    names : pyarrow.Array
-        Ids as text.
-    missing : sequence of str
-        Words that name nobody, besides the usual ones for gaps.
-    """
+def identify(names: pa.Array) -> pa.Array:
+    """Return ids, which are text, each in its one spelling."""
     spelled = names.dictionary_encode()
-    ids = _plain(spelled.dictionary)
-    nobody = pc.or_kleene(pc.is_null(spelled), is_gap(ids, missing).take(spelled.indices))
-    return ids.take(spelled.indices), pc.index(nobody, True).as_py()
+    return _plain(spelled.dictionary).take(spelled.indices)
 
 
 def count_entities(
@@ -63,7 +53,7 @@ def count_entities(
     entity : str
         That column, for messages.
     missing : sequence of str
-        As of `identify`.
+        Words that name nobody, besides the usual ones for gaps.
     lines : callable, optional
         As of a `Table`.
 
@@ -74,12 +64,13 @@ def count_entities(
     """
     counts, n_before = [pa.table({NAME: pa.array([], pa.string()), N_ROWS: pa.array([], pa.int64())})], 0
     for batch in batches:
-        ids, nobody = identify(batch.column(0), missing)
-        if nobody >= 0:
-            row = n_before + nobody
+        ids = identify(batch.column(0))
+        names, n_rows = pc.value_counts(ids).flatten()
+        nobody = names.filter(pc.or_kleene(pc.is_null(names), is_gap(names, missing)))
+        if len(nobody):
+            row = n_before + pc.index(pc.is_in(ids, value_set=nobody), True).as_py()
             raise MissingValuesError(entity, names_entities=True, line=lines and lines([row]).get(row))
-        found = pc.value_counts(ids)
-        counts.append(pa.table({NAME: found.field("values"), N_ROWS: found.field("counts")}))
+        counts.append(pa.table({NAME: names, N_ROWS: n_rows}))
         counts, n_before = [_summed(counts)] if len(counts) > _SUMMED else counts, n_before + batch.num_rows
     return _summed(counts)
 
@@ -89,7 +80,7 @@ def _summed(counts: Sequence[pa.Table]) -> pa.Table:
     return summed.rename_columns([NAME, N_ROWS]).combine_chunks()
 
 
-def find_kept(batches: Iterable[pa.RecordBatch], counts: pa.Table, max_rows: int, missing: Sequence[str] = ()) -> bytes:
+def find_kept(batches: Iterable[pa.RecordBatch], counts: pa.Table, max_rows: int) -> bytes:
     """Return which rows are kept, as bits: all, or `max_rows` at random, of every entity; it is private.
 
     Of the rows that an entity has in a batch, so many are kept as a hypergeometric draw tells, whichever they are. Rows
@@ -103,8 +94,6 @@ def find_kept(batches: Iterable[pa.RecordBatch], counts: pa.Table, max_rows: int
         As `count_entities` gives it.
     max_rows : int
         How many rows are kept of an entity.
-    missing : sequence of str
-        As of `identify`.
     """
     crowded = counts.filter(pc.greater(counts.column(N_ROWS), max_rows))
     names, upcoming = crowded.column(NAME).combine_chunks(), crowded.column(N_ROWS).to_numpy().copy()
@@ -112,7 +101,7 @@ def find_kept(batches: Iterable[pa.RecordBatch], counts: pa.Table, max_rows: int
 
     packed, rest = [], np.zeros(0, dtype=bool)
     for batch in batches:
-        found = pc.index_in(identify(batch.column(0), missing)[0], names)
+        found = pc.index_in(identify(batch.column(0)), names)
         rows = chance.permutation(np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False)))
         whose = found.take(pa.array(rows)).to_numpy()
         order = np.argsort(whose, kind="stable")
@@ -168,7 +157,7 @@ class EntityCap:
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
         self.require_unchanged, missing = table.unchanged(), table.cells.written.missing
         counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing, table.lines)
-        kept = find_kept(table.read({entity: "text"}, rows_at_once), counts, max_rows, missing)
+        kept = find_kept(table.read({entity: "text"}, rows_at_once), counts, max_rows)
         self.table = replace(table, keep=partial(unpack_kept, kept))
         beyond = counts.column(N_ROWS).to_numpy() - max_rows
         self.n_entities, self.n_left_out = len(counts), int(beyond[beyond > 0].sum())

@@ -19,7 +19,8 @@ import decimal
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ import pyarrow as pa
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.machine import require_memory
-from dp_bundle.base.quoting import listed
 from dp_bundle.base.wording import LEAVE_IT_OUT
 
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ class Frame:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._cells = {str(name): cells for name, cells in frame.items()}
         self.untyped = frozenset(name for name, cells in self._cells.items() if _is_open(cells.dtype))
-        typed = {name: _typed(name, cells) for name, cells in self._cells.items() if name not in self.untyped}
+        typed = {
+            name: _typed(name, partial(pa.array, cells, from_pandas=True))
+            for name, cells in self._cells.items()
+            if name not in self.untyped
+        }
         self._columns, self.num_rows = typed, len(frame)
         self.schema = pa.schema([(name, typed[name].type if name in typed else pa.string()) for name in self._cells])
 
@@ -111,23 +115,7 @@ def arrow_table(source: Any) -> pa.Table:
                 f"{type(source).__name__} is no table: give one of columns, such as a data frame or a pyarrow.Table"
             ) from None
     whole = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    try:
-        return whole.to_arrow()
-    except Exception:  # of any library, which may quote a value
-        odd = [name for name in whole.columns if not _has_arrow(whole.select(name))]
-        of = f" by {listed(odd)}" if odd else ""
-        raise SchemaError(
-            f"the data frame ({type(source).__name__}) cannot be made a table of Arrow's{of}: give each column a type "
-            "that Arrow has"
-        ) from None
-
-
-def _has_arrow(frame: Any) -> bool:
-    try:
-        frame.to_arrow()
-    except Exception:  # as above
-        return False
-    return True
+    return pa.table({name: _typed(name, whole.get_column(name).to_arrow) for name in whole.columns})
 
 
 def _is_open(dtype: Any) -> bool:
@@ -136,10 +124,10 @@ def _is_open(dtype: Any) -> bool:
     return bool(dtype == np.dtype(object) if categories is None else categories.dtype.type is not str)
 
 
-def _typed(name: str, column: pd.Series[Any]) -> pa.Array:
+def _typed(name: str, make: Callable[[], pa.Array]) -> pa.Array:
     try:
-        return pa.array(column, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # which may quote a value
+        return make()
+    except Exception:  # of any library, which may quote a value
         raise SchemaError(
             f"column {name!r} of the data frame is of a type that Arrow does not have: convert it or drop it"
         ) from None
@@ -173,8 +161,6 @@ def as_word(cell: Any) -> str:
         return str(cell).lower()
     if isinstance(cell, float | decimal.Decimal) and math.isfinite(cell):
         return str(int(cell)) if cell == int(cell) else f"{cell:f}" if isinstance(cell, decimal.Decimal) else repr(cell)
-    if isinstance(cell, datetime.datetime):
-        return cell.isoformat(" ")
     if isinstance(cell, str | int | float | decimal.Decimal | datetime.date):
         return str(cell)
     raise TypeError

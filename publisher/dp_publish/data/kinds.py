@@ -1,4 +1,4 @@
-"""Kinds of columns: what a policy may call a column, what it is read from, and how its cells become numbers and back.
+"""Kinds of columns: what a policy may call a column, what it is read from, and how its cells become numbers.
 
 A kind is one line of `KINDS`, with what only it needs above; everything else asks that line. What a manifest says of it
 is in `dp_bundle.manifest.columns`.
@@ -12,11 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.columns import Source
 from dp_publish.data.dates import days, seconds
 
@@ -92,9 +89,7 @@ class Kind:
     is_truth : bool
         Whether there are two values, no and yes, if a list is given at all.
     stored_as : DataType or None
-        The type that numbers are decoded to.
-    steps : int
-        How many steps of that type a unit has.
+        The type whose values these numbers are.
     encode : callable or None
         Returns the numbers that are published for an array: of text, or of the types that it is read from.
     unit, looks, hint : str
@@ -111,7 +106,6 @@ class Kind:
     has_order: bool = False
     is_truth: bool = False
     stored_as: pa.DataType | None = None
-    steps: int = 1
     encode: Callable[[pa.Array], pa.Array] | None = None
     unit: str = ""
     looks: str = ""
@@ -137,22 +131,7 @@ class Kind:
         """Return what a policy means by this kind in a column of that type."""
         return next((each for each in KINDS.values() if each.said_as == self.name and declared in each.read_from), self)
 
-    def decode(self, numbers: Floats, gaps: NDArray[np.bool_]) -> pa.Array:
-        """Return published numbers as values that are read as them, but for parts of a step, and null in gaps."""
-        if self.stored_as is None:
-            return pa.array(numbers, mask=gaps)
-        bits = np.int32 if self.stored_as.bit_width == 32 else np.int64
-        return pa.array(self._in_steps(numbers).astype(bits), mask=gaps).cast(self.stored_as)
 
-    def decoded(self, numbers: Floats) -> Floats:
-        """Return what numbers are, once they were decoded: without parts of a step."""
-        return numbers if self.stored_as is None else self._in_steps(numbers) * (1 / self.steps)
-
-    def _in_steps(self, numbers: Floats) -> Floats:
-        return np.trunc(numbers) if self.steps == 1 else np.rint(numbers * self.steps)
-
-
-_MICROSECONDS = 10**6
 OF_TEXT = (ColumnType.TEXT, ColumnType.OBJECT, ColumnType.UNKNOWN)
 _WORDS = (*OF_TEXT, ColumnType.INTEGER, ColumnType.CONTINUOUS)
 _LASTING = pa.duration("us")
@@ -180,7 +159,6 @@ KINDS = {
             "time",
             read_from=(*OF_TEXT, ColumnType.TIME),
             stored_as=pa.timestamp("us", "UTC"),
-            steps=_MICROSECONDS,
             encode=seconds,
             unit="seconds since 1970-01-01T00:00:00Z",
             looks="time, like 2026-01-31 12:30:00",
@@ -192,7 +170,6 @@ KINDS = {
             said_as="time",
             read_from=(ColumnType.TIME_OF_DAY,),
             stored_as=pa.time64("us"),
-            steps=_MICROSECONDS,
             encode=seconds,
             unit="seconds since midnight",
             looks="time of the day, like 12:30:00",
@@ -202,7 +179,6 @@ KINDS = {
             "duration",
             read_from=(ColumnType.DURATION,),
             stored_as=_LASTING,
-            steps=_MICROSECONDS,
             encode=seconds,
             unit="seconds",
             looks="duration",

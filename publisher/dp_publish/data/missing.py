@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, with_config
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column
 
 
@@ -80,30 +79,22 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     MissingValuesError
         The column refuses missing values, and has one.
     """
-    missing = _find_missing(values)
-    if missing is None:
-        return values
-    if column.missing not in ("midpoint", "indicator") or column.bounds is None:
+    if column.missing in ("midpoint", "indicator") and column.bounds is not None:
+        middle = 0.5 * column.bounds[0] + 0.5 * column.bounds[1]
+        return _filled(values, round(middle) if column.kind == "integer" else middle, column, report)
+    if pc.is_null(values, nan_is_null=True).true_count:
         levels, of_moments = column.block is not None, column.noise is None
         raise MissingValuesError(column.source_name, of_moments=of_moments, has_levels=levels)
-    middle = 0.5 * column.bounds[0] + 0.5 * column.bounds[1]
-    return _filled(values, missing, round(middle) if column.kind == "integer" else middle, column, report)
+    return values
 
 
 def mark_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
     """Return the values with NaN where there are none, which is counted, for whoever fills them later."""
-    missing = _find_missing(values)
-    return values if missing is None else _filled(values, missing, math.nan, column, report)
+    return _filled(values, math.nan, column, report)
 
 
-def _find_missing(values: pa.Array) -> pa.Array | None:
-    """Return where there is no value; None if there is one everywhere."""
-    if not values.null_count and not (values.type == pa.float64() and np.isnan(to_numpy(values)).any()):
-        return None
-    return pc.is_null(values, nan_is_null=True)
-
-
-def _filled(values: pa.Array, missing: pa.Array, filler: float, column: Column, report: RowReport) -> pa.Array:
+def _filled(values: pa.Array, filler: float, column: Column, report: RowReport) -> pa.Array:
+    missing = pc.is_null(values, nan_is_null=True)
     counts = report.indicated if column.missing == "indicator" else report.filled
-    report.count(counts, column.name, pc.sum(missing).as_py())
-    return pc.if_else(missing, pa.scalar(filler, values.type), values)
+    report.count(counts, column.name, missing.true_count)
+    return pc.if_else(missing, pa.scalar(filler, values.type), values) if missing.true_count else values

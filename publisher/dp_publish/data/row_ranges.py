@@ -43,6 +43,7 @@ from dp_bundle.files.places import Place
 _END = 2**16  # bytes of a file that its fingerprint takes at each end
 
 
+_ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 ARROW = (".arrow", ".feather", ".ipc")
 BLOCK, MOST_LOOKED = 1024, 2**18  # rows, of which blocks that are evenly spread are looked at in a large table
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
@@ -101,10 +102,16 @@ class RowRanges:
                     return
 
 
-def arrow_ranges(path: Path) -> RowRanges:
-    """Return the rows of an Arrow file by its record batches."""
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        sizes = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
+def open_arrow(path: Path) -> tuple[pa.Schema, RowRanges]:
+    """Return the columns of an Arrow file, and its rows by its record batches; a stream is read as a whole."""
+    with pa.memory_map(str(path)) as file:
+        if file.read(len(_ARROW_FILE)) != _ARROW_FILE:
+            file.seek(0)
+            table = pa.ipc.open_stream(file).read_all()
+            return table.schema, memory_ranges(table)
+        with pa.ipc.open_file(file) as reader:
+            schema = reader.schema
+            sizes = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
 
     def read(wanted: range, names: list[str], rows: int) -> ReadBatches:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
@@ -112,7 +119,7 @@ def arrow_ranges(path: Path) -> RowRanges:
                 batch = reader.get_batch(index).select(names)
                 yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
-    return RowRanges(sizes, read)
+    return schema, RowRanges(sizes, read)
 
 
 def memory_ranges(table: pa.Table) -> RowRanges:
@@ -267,37 +274,37 @@ class ParquetFiles:
         SchemaError
             It has fewer row groups by now, or a value that the column's type does not hold.
         """
-        path, schema = self.paths[place], pa.schema([self.schema.field(name) for name in names])
-        own = [name for name in names if name not in self.keys]
+        path, own = self.paths[place], [name for name in names if name not in self.keys]
         with _reading(path, self.opened) as file:
             if max(groups) >= file.num_row_groups:
                 raise table_changed()
             reads = [groups] if isinstance(path, Path) else [[group] for group in groups]  # one in memory at a time
-            for some in reads:
-                try:
-                    for batch in file.iter_batches(rows, row_groups=some, columns=own, use_threads=False):
-                        yield self._conform(batch, schema, place)
-                except OSError as error:
-                    if "crypt" not in str(error):
-                        raise
-                    raise _encrypted(file, own, path) from None
-
-    def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, place: int) -> pa.RecordBatch:
-        """Return a file's rows with the columns of a schema, in their types."""
-        columns = []
-        for wanted in schema:
-            if wanted.name in self.keys:
-                columns.append(pa.repeat(pa.scalar(self.keys[wanted.name][place], pa.string()), batch.num_rows))
-                continue
-            column = batch.column(wanted.name)
             try:
-                columns.append(column if column.type == wanted.type else pc.cast(column, wanted.type))
+                for some in reads:
+                    for batch in file.iter_batches(rows, row_groups=some, columns=own, use_threads=False):
+                        yield self._conform(batch, names, place)
+            except OSError as error:
+                if "crypt" not in str(error):
+                    raise
+                raise _encrypted(file, own, path) from None
+
+    def _conform(self, batch: pa.RecordBatch, names: Sequence[str], place: int) -> pa.RecordBatch:
+        """Return a file's rows with some columns of the schema, in their types."""
+        columns = {}
+        for name in names:
+            wanted = self.schema.field(name).type
+            if name in self.keys:
+                columns[name] = pa.repeat(pa.scalar(self.keys[name][place], wanted), batch.num_rows)
+                continue
+            cells = batch.column(name)
+            try:
+                columns[name] = pc.cast(cells, wanted)
             except pa.ArrowException:  # which quotes the value
                 raise SchemaError(
-                    f"column {wanted.name!r} is {column.type} in {self.paths[place]}, and has a value there that "
-                    f"{wanted.type}, which other files need, does not hold: write the column with one type in all files"
+                    f"column {name!r} is {cells.type} in {self.paths[place]}, and has a value there that {wanted}, "
+                    "which other files need, does not hold: write the column with one type in all files"
                 ) from None
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        return pa.record_batch(columns)
 
 
 def _encrypted(file: pq.ParquetFile, names: Sequence[str], path: Place) -> SchemaError:
@@ -332,8 +339,7 @@ def open_parquet(place: Place) -> ParquetFiles:
         with _reading(path, opened) as file:
             schema, groups = file.schema_arrow, file.metadata
         sizes.append([groups.row_group(place).num_rows for place in range(groups.num_row_groups)])
-        if len(set(schema.names)) < len(schema.names):  # which is refused as of any table
-            return ParquetFiles(paths, schema, {}, sizes, opened)
+        require_distinct(schema.names)
         whole = schema if path == paths[0] or schema.equals(whole) else _of_both(whole, schema, paths[0], path)
 
     keys = {name: values for name, values in _keys(paths, place).items() if name not in whole.names}
@@ -349,25 +355,19 @@ def _of_both(whole: pa.Schema, schema: pa.Schema, first: Place, path: Place) -> 
             f"{path} and {first} have different columns: a folder must hold one table, and {name!r} is in "
             f"{first if name in whole.names else path} alone; write it, with gaps, or put that file elsewhere"
         )
-    fields = []
-    for one in whole:
-        other = schema.field(one.name)
-        try:
-            plain = [pa.schema([(one.name, _plain(each.type))]) for each in (one, other)]
-            unified = pa.unify_schemas(plain, promote_options="permissive").field(0)
-        except pa.ArrowException:
-            raise SchemaError(
-                f"column {one.name!r} is {other.type} in {path} and {one.type} in files before it: a folder must hold "
-                "one table, so write the column with one type in all files"
-            ) from None
-        fields.append(one if one.type == other.type else unified)
-    return pa.schema(fields)
+    plain = [pa.schema([(each.name, value_type(each.type)) for each in some]) for some in (whole, schema)]
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
+    except pa.ArrowException as error:  # which names the column and its types
+        raise SchemaError(
+            f"{path} and files before it have a column of different types ({error}): a folder must hold one table, so "
+            "write the column with one type in all files"
+        ) from None
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a dictionary's values, and one type for all texts."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary, or of runs; any other as it is."""
+    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else kind
 
 
 def _keys(paths: Sequence[Place], place: Place) -> dict[str, tuple[str | None, ...]]:
@@ -382,6 +382,13 @@ def _keys(paths: Sequence[Place], place: Place) -> dict[str, tuple[str | None, .
                 "are all in folders named KEY=VALUE with the same keys, in the same order"
             )
     return {name: tuple(each[name] for each in found) for name in found[0]}
+
+
+def require_distinct(names: list[str]) -> None:
+    """Refuse a table that has two columns of one name."""
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")
 
 
 def table_changed() -> SchemaError:

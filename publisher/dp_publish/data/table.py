@@ -36,12 +36,14 @@ from dp_publish.data.row_ranges import (
     ARROW,
     RawBatches,
     RowRanges,
-    arrow_ranges,
     describe_files,
     is_folder,
     memory_ranges,
+    open_arrow,
     open_parquet,
+    require_distinct,
     table_changed,
+    value_type,
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
@@ -55,7 +57,6 @@ Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "Into
 Lines: TypeAlias = Callable[[Collection[int]], dict[int, int]]
 _TEXTS = (".txt", ".dat", ".data")
 _NO_ENTRY = ", so [table] in the policy and --header do not apply: remove them"
-_ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
 
@@ -291,7 +292,7 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
 def _open_frame(source: Any) -> Table:
     """Open a table in memory; of pandas, whose columns may have no type, or as Arrow has it."""
     if is_of_pandas(source):
-        _require_distinct([str(name) for name in source.columns])
+        require_distinct([str(name) for name in source.columns])
         frame = Frame(source)
         return _typed_table(frame.schema, memory_ranges(frame), frame.untyped)
     return _in_memory(arrow_table(source))
@@ -322,36 +323,31 @@ def _require_readable(path: Path) -> None:
 
 def _open_path(path: Place, dialect: Dialect) -> Table:
     """Open a file or a folder, to which those entries of a dialect apply that are not found in it."""
+    suffix = path.suffix.lower()
     if is_text_file(path):
         return _open_text(path, dialect)
-    suffix, apply = path.suffix.lower(), tuple[str, ...]()
-    if isinstance(path, RemotePath) or path.is_dir() or suffix not in (*FOREIGN, *SPREADSHEETS):
-        table = _open_typed(path, suffix)
-        apply = ("decimal",) if any(declared in OF_TEXT for declared in table.types.values()) else ()
+    apply: tuple[str, ...] = ()
+    if is_folder(path) or suffix in (".parquet", ".pq"):
+        files = open_parquet(path)
+        table = replace(_typed_table(files.schema, files.ranges), partitions=frozenset(files.keys))
+    elif isinstance(path, RemotePath):
+        raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     elif suffix in FOREIGN:
         file, apply = ForeignFile(path, dialect.encoding), ("encoding",)
         table = replace(_typed_table(file.schema, file.ranges()), described=file.described, held=file.held)
-    else:
+    elif suffix in SPREADSHEETS:
         sheet, apply = Sheet(path, dialect), ("header", "decimal", "missing_values")
         table = replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
+    elif suffix in (*ARROW, *JSON):
+        table = _typed_table(*open_arrow(path)) if suffix in ARROW else _of_words(read_json(path))
+    else:
+        raise SchemaError(_other_format(path, suffix))
+
+    apply = apply or ("decimal",) * any(declared in OF_TEXT for declared in table.types.values())
     if dialect.model_dump(exclude_defaults=True).keys() - {*apply}:
         only = f": of [table] in the policy and --header, give {', '.join(apply)} alone" if apply else _NO_ENTRY
         raise SchemaError(f"{path} is not a text file{only}")
     return table
-
-
-def _open_typed(path: Place, suffix: str) -> Table:
-    """Open a file of which columns have types, or words in JSON."""
-    if is_folder(path) or suffix in (".parquet", ".pq"):
-        files = open_parquet(path)
-        return replace(_typed_table(files.schema, files.ranges), partitions=frozenset(files.keys))
-    if isinstance(path, RemotePath):
-        raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
-    if suffix in ARROW:
-        return _open_arrow(path)
-    if suffix in JSON:
-        return _of_words(read_json(path))
-    raise SchemaError(_other_format(path, suffix))
 
 
 def _other_format(path: Path, suffix: str) -> str:
@@ -374,17 +370,9 @@ def _with(table: Table, dialect: Dialect) -> Table:
     return replace(table, cells=replace(table.cells, written=written))
 
 
-def _open_arrow(path: Path) -> Table:
-    with pa.OSFile(str(path)) as file:
-        if file.read(len(_ARROW_FILE)) != _ARROW_FILE:
-            return _in_memory(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
-        with pa.ipc.open_file(file) as reader:
-            return _typed_table(reader.schema, arrow_ranges(path))
-
-
 def _open_text(path: Place, dialect: Dialect) -> Table:
     layout = find_layout(path, dialect)
-    _require_distinct(list(layout.names))
+    require_distinct(list(layout.names))
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
     return Table(types, file.read, layout=layout, lines=file.lines, survey=lambda: file.survey)
@@ -401,23 +389,13 @@ def _in_memory(table: pa.Table) -> Table:
 
 
 def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] = frozenset()) -> Table:
-    _require_distinct(schema.names)
+    require_distinct(schema.names)
 
-    booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
+    booleans = frozenset(field.name for field in schema if pa.types.is_boolean(value_type(field.type)))
     types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
     return Table(types, partial(stored.read_pieces, range(len(stored.sizes))), booleans=booleans, stored=stored)
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else kind
-
-
 def _type_of(kind: pa.DataType) -> ColumnType:
-    kind = _value_type(kind)
+    kind = value_type(kind)
     return next((declared for is_of, declared in _TYPES if is_of(kind)), ColumnType.OTHER)
-
-
-def _require_distinct(names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")

@@ -74,10 +74,8 @@ class TextFile:
         SchemaError
             The file cannot be taken apart into rows.
         """
-        written = dict(zip(self.layout.names, self.layout.written, strict=True))
-        asked = [written[name] for name in names]
         with self._errors():
-            for block in self._batches(asked):
+            for block in self._batches(names):
                 batch = pa.RecordBatch.from_arrays([*map(_words, block.columns)], names=names)
                 yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
@@ -135,7 +133,7 @@ class TextFile:
             block_size=_BLOCK,
             use_threads=False,
             encoding="utf8" if layout.encoding == "utf-8-sig" else layout.encoding,
-            column_names=list(layout.written),
+            column_names=list(layout.names),
             skip_rows=layout.n_before,
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True, ignore_empty_lines=False)

@@ -23,7 +23,7 @@ from dp_publish.data.cells import Read, Written, is_lost, read_integers, read_nu
 from dp_publish.data.dates import read_moments
 from dp_publish.data.faults import UnfitError, fault_of, fault_of_source
 from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, Kinds, format_of
-from dp_publish.data.row_ranges import table_changed
+from dp_publish.data.row_ranges import table_changed, value_type
 
 _CHANGE_KIND = Phrase("change kind in the policy", "change “«kind»”")
 _FIRST_ROWS = 1000  # by which a format is advised
@@ -221,9 +221,8 @@ def is_text(kind: pa.DataType) -> bool:
 def decoded(values: pa.Array) -> pa.Array:
     """Return values one by one, of a dictionary or of runs, in a type that Arrow computes with."""
     values = pc.run_end_decode(values) if pa.types.is_run_end_encoded(values.type) else values
-    values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    plain = {pa.float16(): pa.float32(), pa.string_view(): pa.string()}.get(values.type)
-    return values if plain is None else pc.cast(values, plain)
+    kind = value_type(values.type)
+    return pc.cast(values, {pa.float16(): pa.float32(), pa.string_view(): pa.string()}.get(kind, kind))
 
 
 def _convert(values: pa.Array, name: str, wanted: pa.DataType) -> pa.Array:

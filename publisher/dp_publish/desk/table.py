@@ -14,7 +14,8 @@ from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
 from dp_publish.data.typed import decoded, is_text
-from dp_publish.discovery.looks import NUMBERS, Look, as_they_look
+from dp_publish.discovery.looks import NUMBERS, Look
+from dp_publish.forecast.first_look import as_they_look
 from dp_publish.forecast.whose_rows import find_repeated
 
 _CELLS = 2**19  # that are looked at

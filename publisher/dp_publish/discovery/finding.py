@@ -36,10 +36,9 @@ from dp_publish.discovery.looks import (
     LOOKS,
     NUMBERS,
     TIMES,
-    WITH_COMMA,
-    WITH_POINT,
     Look,
     best_look,
+    commas,
     count_looks,
     decimal_mark,
     fitting,
@@ -243,7 +242,7 @@ class Counted:
     @property
     def tells_mark(self) -> bool:
         """True if the counts tell whether a comma or a point is the decimal mark."""
-        return abs(self.sum(WITH_COMMA)[0] - self.sum(WITH_POINT)[0]) > 2 * _CLEAR * self.sigma
+        return abs(commas(self.noisy)) > 2 * _CLEAR * self.sigma
 
     def stands_out(self, number: int, sigma: float) -> bool:
         """Return True for a noisy number of cells that is surely not zero, and worth a column."""
@@ -318,7 +317,7 @@ def _count_levels(look: Read, names: Sequence[str], missing: tuple[str, ...]) ->
     for batch in look(dict.fromkeys(names, "text")):
         for counts, words in zip(found, batch.columns, strict=True):
             count_values(read_answers(words, missing), counts)
-    return [Counter({value: number for value, number in counts.items() if _may_be_level(value)}) for counts in found]
+    return [Counter({value: counts[value] for value in counts if _may_be_level(value)}) for counts in found]
 
 
 def _may_be_level(value: str) -> bool:
@@ -338,8 +337,7 @@ def _decimals(table: Table, columns: Mapping[str, Counted]) -> dict[str, str]:
     decimals = {}
     for name, column in columns.items():
         own = decimal_mark([column.noisy], grouped=False) if column.tells_mark else of_all
-        grouped = max(column.noisy[Look.GROUPED], column.noisy[Look.GROUPED_POINT])
-        decimals[name] = own or ("" if grouped > _SURE * column.sigma else ".")
+        decimals[name] = own or ("" if column.noisy[Look.DOUBTFUL] > _SURE * column.sigma else ".")
     return decimals
 
 
@@ -360,8 +358,8 @@ def _section(table: Table, name: str, column: Counted, decimal: str) -> ColumnPo
     if look is Look.TRUTH:
         said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:
-        counts = (column.sum(looks) for looks in (FRACTIONS, *((look,) for look in FRACTIONS)))
-        said["kind"] = "continuous" if any(number > _CLEAR * sigma for number, sigma in counts) else "integer"
+        has_fractions = any(column.noisy[look] > _CLEAR * column.sigma for look in FRACTIONS)
+        said["kind"] = "continuous" if has_fractions else "integer"
     elif look is not None:
         said |= {"kind": "time" if look in TIMES else "date", "format": FORMATS.get(look)}
     elif kind := stored_kind(table.types[name]):

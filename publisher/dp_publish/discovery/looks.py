@@ -5,7 +5,6 @@ A look is a function of one cell alone. What a cell becomes once its column's ki
 
 import enum
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,11 +23,10 @@ from dp_publish.data.cells import (
     TRUTH,
     Written,
     is_gap,
-    read_numbers,
     read_words,
     trim,
+    without_signs,
 )
-from dp_publish.data.dates import read_moments
 
 
 class Look(enum.Enum):
@@ -39,13 +37,9 @@ class Look(enum.Enum):
     CODE = "code"  # digits that begin with a zero, such as a postal code
     WHOLE = "whole number"
     WHOLE_POINT = "whole number with a point and zeros"  # as programs write whole numbers of a column with gaps
-    GROUPED_POINT = "number with a point that may separate thousands or decimals"
-    POINT = "number"
-    GROUPED = "number with separated thousands"
-    COMMA = "number with a decimal comma"
-    GROUPED_COMMA = "number with separated thousands and a decimal comma"
-    SIGNED_COMMA = "number with a sign of percent or money, and a decimal comma"
-    SIGNED = "number with a sign of percent or money"
+    DOUBTFUL = "number with a mark that may separate thousands or decimals"
+    POINT = "number with a decimal point, or thousands that commas separate"
+    COMMA = "number with a decimal comma, or thousands that points separate"
     DATE = "date"
     TIME = "time"
     DOTTED = "date with dots"
@@ -59,10 +53,6 @@ class Look(enum.Enum):
     WORD = "word"
 
 
-_EITHER = "|".join(map(re.escape, SIGNS))
-_SIGN_BEFORE, _SIGN_BEHIND = rf"(?:{_EITHER})[{BLANKS}]?", rf"[{BLANKS}]?(?:{_EITHER})"
-_BODY = rf"[+-]?(?:\d[\d.,{BLANKS}]*|[.,]\d+)"
-_BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
 _DAY, _LATE, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:1[3-9]|2\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _CLOCK = r"(?:,? |T)\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AaPp][Mm])?"
 _WRITTEN = {  # dates as people write them, which may have a time behind
@@ -81,15 +71,11 @@ _TIMED = {
 _PATTERNS = {
     Look.TRUTH: f"(?i)^(?:{'|'.join(TRUTH)})$",
     Look.CODE: r"^0\d+$",
-    Look.WHOLE: r"^[+-]?\d+$",
+    Look.WHOLE: rf"^[+-]?(?:\d+|[1-9]\d{{0,2}}(?:[{BLANKS}]\d{{3}})+)$",
     Look.WHOLE_POINT: r"^[+-]?\d+\.00?$",
-    Look.GROUPED_POINT: r"^[+-]?[1-9]\d{0,2}\.\d{3}$",
-    Look.POINT: rf"^(?:{POINT}|{INFINITE})$",
-    Look.GROUPED: f"^{GROUPED['.']}$",
-    Look.COMMA: f"^{COMMA}$",
-    Look.GROUPED_COMMA: rf"^[+-]?[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}})$",
-    Look.SIGNED_COMMA: rf"^(?:{_SIGN_BEFORE}{_BODY_COMMA}(?:{_SIGN_BEHIND})?|{_BODY_COMMA}{_SIGN_BEHIND})$",
-    Look.SIGNED: rf"^(?:{_SIGN_BEFORE}{_BODY}(?:{_SIGN_BEHIND})?|{_BODY}{_SIGN_BEHIND})$",
+    Look.DOUBTFUL: r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$",
+    Look.POINT: rf"^(?:{POINT}|{GROUPED['.']}|{INFINITE})$",
+    Look.COMMA: rf"^(?:{COMMA}|{GROUPED[',']})$",
     Look.DATE: r"^\d{4}-\d\d-\d\d$",
     Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?$",
     **{look: f"^{written}$" for look, written in _WRITTEN.items()},
@@ -99,15 +85,26 @@ LOOKS = tuple(Look)
 TIMES = tuple(_TIMED.values())
 _DAYS = {Look.DOTTED: "%d.%m.%Y%T", Look.DAY_FIRST: "%d/%m/%Y%T", Look.MONTH_FIRST: "%m/%d/%Y%T"}
 FORMATS = _DAYS | {_TIMED[look]: form for look, form in _DAYS.items()}
-WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
-WITH_POINT = (Look.POINT, Look.WHOLE_POINT)
-NUMBERS = (Look.WHOLE, *WITH_POINT, Look.GROUPED_POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
+NUMBERS = (Look.WHOLE, Look.WHOLE_POINT, Look.DOUBTFUL, Look.POINT, Look.COMMA)
+FRACTIONS = (Look.DOUBTFUL, Look.POINT, Look.COMMA)  # what may be one
+_GROUPS = {  # what a column may be, and which looks count for that
+    Look.TRUTH: (Look.TRUTH,),
+    Look.WHOLE: NUMBERS,
+    Look.DATE: (Look.DATE,),
+    Look.TIME: (Look.TIME,),
+    Look.DOTTED: (Look.DOTTED,),
+    Look.DOTTED_TIME: (Look.DOTTED_TIME,),
+    Look.DAY_FIRST: (Look.DAY_FIRST, Look.MONTH_FIRST, Look.SLASHED),
+    Look.DAY_FIRST_TIME: (Look.DAY_FIRST_TIME, Look.MONTH_FIRST_TIME, Look.SLASHED_TIME),
+    Look.WORD: (Look.WORD, Look.CODE),
+}
 _STANDS_OUT = 1.5  # standard deviations of the noise on a count
-FRACTIONS = tuple(look for look in NUMBERS if look not in (Look.WHOLE, Look.WHOLE_POINT))  # what may be one
 
 
 def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     """Return how many cells have each look, in the order of `LOOKS`; the counts are private.
+
+    Signs of percent and money are no part of a number.
 
     Parameters
     ----------
@@ -120,25 +117,13 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> Integers:
     numbers, cells = counts.to_numpy(), trim(values)
     found = np.zeros(len(LOOKS), dtype=np.int64)
     for place, look in enumerate(LOOKS[:-1]):
+        cells = without_signs(cells, SIGNS) if look is Look.WHOLE else cells
         fits = is_gap(cells, missing) if look is Look.GAP else pc.match_substring_regex(cells, _PATTERNS[look])
         hit = fits.to_numpy(zero_copy_only=False)
         found[place] = numbers[hit].sum()
         numbers, cells = numbers[~hit], cells.filter(pa.array(~hit))
     found[-1] = numbers.sum()
     return found
-
-
-def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
-    """Return what most cells of text look like, and their values as such; for the publisher's eyes alone."""
-    counts = dict(zip(LOOKS, count_looks(cells, written.missing).tolist(), strict=True))
-    look = best_look(counts)
-    if look is Look.WORD:
-        return look, read_answers(cells, written.missing)
-    if look in NUMBERS or look is Look.TRUTH:
-        decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
-        return look, read_numbers(cells, written_as(look, decimal, written.missing)).values
-    moments = read_moments(read_words(cells, (), written.missing), FORMATS.get(look, ""), local=look not in TIMES)
-    return look, moments.values if look in TIMES else moments.values.cast(pa.date32(), safe=False)
 
 
 def written_as(look: Look, decimal: str, missing: tuple[str, ...]) -> Written:
@@ -158,8 +143,8 @@ def read_answers(words: pa.Array, missing: Sequence[str]) -> pa.Array:
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
     """Return the looks whose cells have a value in a column of a look."""
     if look in NUMBERS:
-        of_decimal = WITH_COMMA if decimal == "," else WITH_POINT
-        return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
+        of_decimal = (Look.COMMA,) if decimal == "," else (Look.POINT, Look.WHOLE_POINT)
+        return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.DOUBTFUL, *of_decimal)
     for date, timed in _TIMED.items():
         if look in (date, timed):
             either = (Look.SLASHED, Look.SLASHED_TIME) if date in (Look.DAY_FIRST, Look.MONTH_FIRST) else ()
@@ -172,11 +157,12 @@ def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str
 
     Numbers like 1,234 and 1.234 are no evidence for either, unless thousands are `grouped` by commas where they are.
     """
-    points = sum(
-        each[Look.POINT] + each[Look.WHOLE_POINT] + (each[Look.GROUPED] + each[Look.GROUPED_POINT]) * grouped
-        for each in noisy
-    )
-    return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
+    return "," if sum(commas(each) - each[Look.DOUBTFUL] * grouped for each in noisy) > 0 else "."
+
+
+def commas(noisy: Mapping[Look, float]) -> float:
+    """Return how many more numbers have a decimal comma than a point."""
+    return noisy[Look.COMMA] - noisy[Look.POINT] - noisy[Look.WHOLE_POINT]
 
 
 def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: float = 0.0) -> Look:
@@ -186,19 +172,8 @@ def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf, sigma: 
     left out, as the noise of several together is larger than that of one.
     """
     clear = {look: count for look, count in noisy.items() if count > _STANDS_OUT * sigma} or noisy
-
-    def number(*looks: Look) -> float:
-        return sum(clear.get(look, 0.0) for look in looks)
-
-    days, months = (noisy[look] + noisy[_TIMED[look]] for look in (Look.DAY_FIRST, Look.MONTH_FIRST))
-    slashed = Look.DAY_FIRST if days >= months else Look.MONTH_FIRST
-    groups = {
-        Look.TRUTH: number(Look.TRUTH),
-        Look.WHOLE: number(*NUMBERS),
-        **{look: number(look) for date in (Look.DATE, Look.DOTTED) for look in (date, _TIMED[date])},
-        slashed: number(Look.DAY_FIRST, Look.MONTH_FIRST, Look.SLASHED),
-        _TIMED[slashed]: number(Look.DAY_FIRST_TIME, Look.MONTH_FIRST_TIME, Look.SLASHED_TIME),
-        Look.WORD: number(Look.WORD, Look.CODE),
-    }
-    look = max(groups, key=groups.__getitem__)
+    look = max(_GROUPS, key=lambda look: sum(clear.get(each, 0.0) for each in _GROUPS[look]))
+    days, months = (noisy[each] + noisy[_TIMED[each]] for each in (Look.DAY_FIRST, Look.MONTH_FIRST))
+    if look in (Look.DAY_FIRST, Look.DAY_FIRST_TIME) and months > days:
+        return Look.MONTH_FIRST if look is Look.DAY_FIRST else Look.MONTH_FIRST_TIME
     return Look.WORD if look is Look.WHOLE and noisy[Look.CODE] > most_codes else look

@@ -14,11 +14,22 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.quoting import and_more, counted, listed
 from dp_bundle.base.wording import IN_POLICY, LEAVE_OUT, MISSING_VALUES
-from dp_publish.data.cells import Written, is_gap, trim
-from dp_publish.data.dates import days
+from dp_publish.data.cells import Written, is_gap, read_numbers, read_words, trim
+from dp_publish.data.dates import days, read_moments
 from dp_publish.data.table import Table
 from dp_publish.data.typed import is_text
-from dp_publish.discovery.looks import Look, as_they_look
+from dp_publish.discovery.looks import (
+    FORMATS,
+    LOOKS,
+    NUMBERS,
+    TIMES,
+    Look,
+    best_look,
+    count_looks,
+    decimal_mark,
+    read_answers,
+    written_as,
+)
 from dp_publish.policy.column_survey import COSTLY, ENDS, LEAST_ROWS, find_codes, first_cells, without_gaps
 
 _NEARLY_ALL = 0.95
@@ -91,6 +102,19 @@ def _see(cells: pa.Array, written: Written) -> _Seen:
     is_gap_there = is_gap(trim(cells), written.missing)
     odd = pc.and_not(pc.is_null(values), is_gap_there).to_numpy(zero_copy_only=False)
     return _Seen(cells, values, look not in (Look.WORD, Look.TRUTH), odd)
+
+
+def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
+    """Return what most cells of text look like, and their values as such; for the publisher's eyes alone."""
+    counts = dict(zip(LOOKS, count_looks(cells, written.missing).tolist(), strict=True))
+    look = best_look(counts)
+    if look is Look.WORD:
+        return look, read_answers(cells, written.missing)
+    if look in NUMBERS or look is Look.TRUTH:
+        decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
+        return look, read_numbers(cells, written_as(look, decimal, written.missing)).values
+    moments = read_moments(read_words(cells, (), written.missing), FORMATS.get(look, ""), local=look not in TIMES)
+    return look, moments.values if look in TIMES else moments.values.cast(pa.date32(), safe=False)
 
 
 def _is_constant(kept: pa.Array) -> bool:

@@ -34,7 +34,7 @@ _OF_TEXT = {  # what is said besides of entries that are texts, and of all other
     "columns.other": ', such as "other": the level of all values that are not listed',
 }
 _SHORT = " on one line, of at most 10000 characters"
-_ALLOWED = {
+ALLOWED = {
     "dataset": "a table: [dataset] on a line of its own, and its entries below",
     "dataset.creators": 'a list of at most 100, such as [{ name = "First Author", orcid = "0000-0002-1825-0097", '
     'affiliation = "University" }]; orcid and affiliation may be left out',
@@ -156,7 +156,7 @@ def allowed_of(where: tuple[str, ...]) -> str:
     if where[:1] == ("columns",):
         where = ("columns", *where[2:])
     entry = ".".join(where)
-    return _ALLOWED.get(entry) or f"{_TEXT}{_OF_TEXT.get(entry, _SHORT)}"
+    return ALLOWED.get(entry) or f"{_TEXT}{_OF_TEXT.get(entry, _SHORT)}"
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[str, ...]:

@@ -6,21 +6,18 @@ import pyarrow as pa
 import pytest
 
 from dp_publish.data.cells import Written
-from dp_publish.discovery.looks import LOOKS, Look, as_they_look, best_look, count_looks
+from dp_publish.discovery.looks import LOOKS, Look, best_look, count_looks
+from dp_publish.forecast.first_look import as_they_look
 
 CELLS = {
     Look.GAP: ["", " NA ", "n/a", "-", "?", None],
     Look.TRUTH: ["yes", "No", "TRUE"],
     Look.CODE: ["01067", "007"],
-    Look.WHOLE: ["12", " -3", "+4", "0"],
-    Look.GROUPED_POINT: ["1.234", "-12.345"],
+    Look.WHOLE: ["12", " -3", "+4", "0", "-1 234", "1'234'567", "1\u00a0234", "€5"],
+    Look.DOUBTFUL: ["1.234", "-12.345", "1,234", "1,234 EUR"],
     Look.WHOLE_POINT: ["30000.0", "-1.00", "0.0"],
-    Look.POINT: ["1.5", ".5", "2e-3", "-1.", "007.5"],
-    Look.GROUPED: ["1,234", "12,345.5", "-1 234", "1'234'567", "1\u00a0234"],
-    Look.COMMA: ["1,5", "-,5", "0,123"],
-    Look.GROUPED_COMMA: ["1.234,5", "1.234.567", "1 234,5"],
-    Look.SIGNED: ["12.5\u202f%", "$1,234.50", "1,234 EUR", "€5"],
-    Look.SIGNED_COMMA: ["1.234,50 zł", "R$ 12,5"],
+    Look.POINT: ["1.5", ".5", "2e-3", "-1.", "007.5", "12,345.5", "1,234,567", "12.5\u202f%", "$1,234.50"],
+    Look.COMMA: ["1,5", "-,5", "0,123", "1.234,5", "1.234.567", "1 234,5", "1.234,50 zł", "R$ 12,5"],
     Look.DATE: ["2024-10-05"],
     Look.TIME: ["2024-10-05 12:30", "2024-10-05T12:30:00Z", "2024-10-05 12:30:00.5+02:00"],
     Look.DOTTED: ["05.10.2024", "5.1.2024"],
