@@ -121,6 +121,7 @@ def _environment(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # a command fills most templates once, which takes less time than this would
     )
     environment.filters |= {"printable": escape, "number": number, "percent": percent_at_most}
     return environment

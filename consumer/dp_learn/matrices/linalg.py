@@ -20,11 +20,8 @@ Array = np.ndarray  # of numbers or booleans, as kernels take
 
 FEW = 50  # columns: with no more, plain numpy is done before compiled kernels are loaded
 WORTH_THREADS = 10_000  # columns: with fewer, threads spend much of their time waiting for each other
-WORTH_ITERATIONS = 600  # columns: with fewer, all eigenvalues take no time
 WORTH_CHOOSING = 150  # columns: from here on, some of the eigenvectors take less time than all
 WORTH_SCIPY = WORTH_CHOOSING  # which has those, and overwrites matrices where numpy copies them
-LANCZOS_STEPS = 40
-RESIDUE = 1e-12  # relative, of rounding
 SPARSE = 0.02  # the share of entries below which sparse products beat the far faster dense ones
 WORTH_SPARSE = 200  # columns: dense products of fewer take no time
 SMALLEST_P = sys.float_info.min  # so that no p-value is zero, which would say more than any test can
@@ -102,7 +99,7 @@ def is_positive_definite(matrix: FloatArray) -> bool:
     return _cholesky(matrix) is not None
 
 
-def _cholesky(matrix: FloatArray, *, overwrite: bool = False) -> FloatArray | None:
+def _cholesky(matrix: FloatArray) -> FloatArray | None:
     """Return a triangle of the Cholesky factorisation, the other one unspecified; None if there is none."""
     if len(matrix) < WORTH_SCIPY:
         try:
@@ -112,7 +109,7 @@ def _cholesky(matrix: FloatArray, *, overwrite: bool = False) -> FloatArray | No
     from scipy.linalg.lapack import dpotrf
 
     # a transposed view is in LAPACK's order: no conversion
-    factor, info = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=overwrite)
+    factor, info = dpotrf(matrix.T, lower=0, clean=0)
     return factor if info == 0 else None
 
 
@@ -152,60 +149,22 @@ def eigendecomposition(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def smallest_eigenvalue(matrix: FloatArray) -> float:
     """Return the smallest eigenvalue."""
-    if len(matrix) >= WORTH_ITERATIONS:
-        return smallest_eigenpair(matrix)[0]
-    return float(np.linalg.eigvalsh(matrix)[0])
+    return smallest_eigenpair(matrix)[0] if len(matrix) >= WORTH_SCIPY else float(np.linalg.eigvalsh(matrix)[0])
 
 
 def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
     """Return the smallest eigenvalue and its eigenvector.
 
-    Of a large matrix by Lanczos iterations on the inverse of ``matrix - shift``. Its Cholesky factor proves that the
-    shift is below all eigenvalues: the nearest one is the smallest.
+    Of a large matrix LAPACK finds it alone. Lanczos iterations are faster at a thousand columns and more, but where
+    eigenvalues crowd at the smallest one, as those of a long series do, they took up to 300 times as long.
     """
-    p = len(matrix)
-    if p < WORTH_SCIPY:
+    if len(matrix) < WORTH_SCIPY:
         d, q = np.linalg.eigh(matrix)
-        return float(d[0]), q[:, 0]
-    from scipy.linalg import eigh
-    from scipy.linalg.lapack import dpotrs
-    from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
+    else:
+        from scipy.linalg import eigh
 
-    if p < WORTH_ITERATIONS:
         d, q = eigh(matrix, subset_by_index=[0, 0], driver="evr", check_finite=False)
-        return float(d[0]), q[:, 0]
-    start = np.random.default_rng(0).normal(size=p)
-    near, error = _lanczos_estimate(matrix, start)
-    while True:
-        shifted = matrix.copy()
-        shifted[np.diag_indices(p)] -= near - error
-        factor = _cholesky(shifted, overwrite=True)
-        if factor is not None:
-            break
-        error *= 4.0
-    inverse = LinearOperator((p, p), matvec=lambda x: dpotrs(factor, x)[0], dtype=np.float64)
-    d, q = eigsh(aslinearoperator(matrix), k=1, sigma=near - error, OPinv=inverse, v0=start, tol=1e-12)
     return float(d[0]), q[:, 0]
-
-
-def _lanczos_estimate(matrix: FloatArray, start: FloatArray) -> tuple[float, float]:
-    """Return an estimate of the smallest eigenvalue from above, and how far below it that may be."""
-    v, before, beta = start / np.linalg.norm(start), np.zeros_like(start), 0.0
-    diagonal, off_diagonal = [], []
-    for _ in range(LANCZOS_STEPS):
-        w = matrix @ v - beta * before
-        alpha = float(w @ v)
-        w -= alpha * v
-        before, beta = v, float(np.linalg.norm(w))
-        diagonal.append(alpha)
-        off_diagonal.append(beta)
-        if beta <= RESIDUE * abs(alpha):
-            break
-        v = w / beta
-    from scipy.linalg import eigh_tridiagonal
-
-    d, q = eigh_tridiagonal(diagonal, off_diagonal[:-1])
-    return float(d[0]), 2.0 * abs(off_diagonal[-1] * q[-1, 0]) + RESIDUE * float(np.abs(d).max())
 
 
 def draw_symmetric(rng: np.random.Generator, n_features: int) -> FloatArray:

@@ -231,14 +231,8 @@ def _settle_all(folder: Path) -> None:
 
 def _names_below(folder: Path) -> list[str]:
     """Return the paths in a folder of everything that is no folder, and of folders that hold nothing."""
-    found = []
-    for place, folders, files in os.walk(folder):
-        inner = Path(place).relative_to(folder)
-        links = [name for name in folders if (Path(place) / name).is_symlink()]
-        found += [(inner / name).as_posix() for name in (*files, *links)]
-        if not (folders or files or Path(place) == folder):
-            found.append(inner.as_posix())
-    return sorted(found)
+    every = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir() or not any(path.iterdir())]
+    return sorted(path.relative_to(folder).as_posix() for path in every)
 
 
 def _folders_of(names: Iterable[str]) -> list[str]:

@@ -119,7 +119,12 @@ class JointResult(SeveralResult[Joint]):
     def changed(self, one: Change) -> list[dict[str, Any]]:
         """Return the rows of the table of one change."""
         before, after = self.sides(one)
-        return [row for row in rows_of(self.changes()) if (row["from"], row["to"]) == (before, after)]
+        return [row for row in self._rows if (row["from"], row["to"]) == (before, after)]
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        """The table of changes, row by row."""
+        return rows_of(self.changes())
 
     def describe_kinds(self, one: Change) -> str:
         """Return how many pairs are new, gone, larger or smaller after a change."""

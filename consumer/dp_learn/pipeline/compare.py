@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
 from dp_bundle.base.quoting import Brief, name_columns, quote_name, quote_path
-from dp_learn.covariance.estimate import FormErrors, PooledCovariance, ReleasedCovariance, keep_columns
+from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged, without_determined
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import require_each_once
@@ -259,7 +260,9 @@ def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDA
     for edges, fits, errors, is_thinner in fit_common_graphs(together.pooled, together.nodes):
         each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
         releases = [
-            Release(pooled, precision, _row_errors(sample, pooled, nodes.columns.kept), error**-2.0)
+            Release(
+                pooled, precision, partial(sample.row_errors, pooled, nodes.columns.kept, at_least=False), error**-2.0
+            )
             for sample, pooled, nodes, precision, error in each
         ]
         found = edges, releases, is_thinner
@@ -267,20 +270,6 @@ def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDA
         if np.mean(np.all(clear, axis=0)) >= ENOUGH:
             break
     return found
-
-
-def _row_errors(
-    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
-) -> Callable[[FloatArray], FormErrors]:
-    """Return a function that reads the rows once for forms that it is asked for twice."""
-    known: list[tuple[FloatArray, FormErrors]] = []
-
-    def errors(b: FloatArray) -> FormErrors:
-        if not known or known[-1][0].shape != b.shape or not np.allclose(known[-1][0], b, rtol=1e-9, atol=0.0):
-            known[:] = [(b, sample.row_errors(pooled, kept, b, at_least=False))]
-        return known[-1][1]
-
-    return errors
 
 
 def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[NodeColumns, dict[str, list[int]]]:

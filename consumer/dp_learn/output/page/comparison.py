@@ -100,27 +100,21 @@ def summarize_comparison(result: ComparisonResult) -> list[str]:
 
 def _tests_table(result: ComparisonResult) -> PageTable:
     """Return the table of the tests of all pairs, one line for every two releases, and for all if there are more."""
-    found = result.found
-    each = found.differences
-    rows = [
-        (f"{result.names[one.second]} less {result.names[one.first]}", len(pairs), one.largest, one.squares)
-        for one, (pairs, _) in zip(each.each, result.differing, strict=True)
-    ]
+    rows = result.summary["comparisons"]
     if len(rows) > 1:
-        rows.append(("all releases", sum(row[1] for row in rows), each.largest, each.squares))
-    percent = f"{100 * found.confidence:g} %"
+        rows = [*rows, result.summary["overall"]]
+    names = [f"{row['second']} less {row['first']}" if "second" in row else "all releases" for row in rows]
+    counts = [float(row["n_different"]) for row in rows]
+    columns = [TableColumn("Comparison", names), TableColumn("Pairs that differ", counts, ".0f")]
+    percent = f"{100 * result.found.confidence:g} %"
     largest = f"in standard errors; with equal networks {percent} of all are below the limit beside it."
-    columns = [
-        TableColumn("Comparison", [row[0] for row in rows]),
-        TableColumn("Pairs that differ", [float(row[1]) for row in rows], ".0f"),
-    ]
-    for label, tests, form, about in (
-        ("Largest difference", [row[2] for row in rows], ".2f", largest),
-        ("Sum of squares", [row[3] for row in rows], ".1f", ""),
+    for label, test, form, about in (
+        ("Largest difference", "largest_difference", ".2f", largest),
+        ("Sum of squares", "sum_of_squares", ".1f", ""),
     ):
-        columns.append(TableColumn(label, [test.statistic for test in tests], form, about))
-        columns.append(TableColumn("limit", [test.critical for test in tests], form))
-        columns.append(TableColumn("p-value", [test.p_value for test in tests], ".2g", "", 0.001))
+        columns.append(TableColumn(label, [row[test]["statistic"] for row in rows], form, about))
+        columns.append(TableColumn("limit", [row[test]["critical_value"] for row in rows], form))
+        columns.append(TableColumn("p-value", [row[test]["p_value"] for row in rows], ".2g", "", 0.001))
     return PageTable("tests-table", "Tests of all pairs at once.", columns)
 
 

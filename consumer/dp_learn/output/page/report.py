@@ -23,6 +23,7 @@ from bokeh.models import (
     BasicTicker,
     CategoricalColorMapper,
     ColumnDataSource,
+    FixedTicker,
     LinearColorMapper,
     PanTool,
     PrintfTickFormatter,
@@ -264,6 +265,7 @@ def _short(values: FloatArray) -> list[float | None]:
     return [None if np.isnan(value) else float(f"{value:.5g}") for value in values.tolist()]
 
 
+_TICKS = [float(f"{digit}e{power}") for power in range(-9, 7) for digit in (1, 2, 5)]  # of penalties
 _ROOM = 1.15  # beyond the path, on either side
 _SIZE = 0.1  # the partial correlation that readers ask about
 _POINTS = 101
@@ -313,6 +315,7 @@ def _draw_path(selection: Selection, values: FloatArray, smallest: float, label:
     low, high = float(least / _ROOM**2), float(alphas.max() * _ROOM)
     span = Range1d(start=low, end=high)
     plot = new_figure(height=300, x_axis_type="log", x_range=span, x_axis_label="penalty alpha", y_axis_label=label)
+    plot.xaxis.ticker = FixedTicker(ticks=_TICKS)
     plot.xaxis.formatter = PrintfTickFormatter(format="%g")
     if shaded:
         area: dict[str, Any] = {"fill_color": shade("faint").light, "fill_alpha": 0.45, "line_color": None}

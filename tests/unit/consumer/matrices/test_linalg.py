@@ -15,7 +15,6 @@ from dp_learn.matrices.linalg import (
     negative_part,
     normal_tails,
     sandwich,
-    smallest_eigenpair,
 )
 
 
@@ -46,16 +45,6 @@ def test_what_does_not_converge_stays_within_bounds() -> None:
     assert np.array_equal(anderson.next_point(0.0 * one, one), one)
     assert np.array_equal(anderson.next_point(5.0 * one, 9.0 * one), one)
     assert np.array_equal(anderson.next_point(one, 1.5 * one), 1.5 * one)
-
-
-@pytest.mark.parametrize("shift", [0.0, 0.1])
-def test_smallest_eigenpair_of_a_large_matrix_is_lapacks(shift: float) -> None:
-    """Lanczos iterations agree with a full decomposition to rounding, indefinite matrix or not."""
-    s = np.cov(np.random.default_rng(0).normal(size=(900, 620)).T) - shift * np.eye(620)
-    d, q = smallest_eigenpair(s)
-
-    assert d == pytest.approx(np.linalg.eigvalsh(s)[0], abs=1e-12)
-    np.testing.assert_allclose(s @ q, d * q, atol=1e-9)
 
 
 def test_negative_part_and_sparse_products_are_exact() -> None:
