@@ -72,10 +72,11 @@ def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_
 
 def describe_spread(policy: Policy, spread: float = DEFAULT_SPREAD) -> str:
     """Return a phrase that says how far columns are assumed to spread: "columns vary ..."."""
-    usual = f"by {spread:.3g} of the width of bounds"
     if policy.privacy.unit == "change":
-        usual = f"as independent cases do with a mean of {spread:.3g} of the width of bounds"
-    return f"columns vary as the policy's spread says, or else {usual}, and what is found fits them well"
+        usual = f"as independent cases with a mean of {spread:.3g} of the bounds' width"
+    else:
+        usual = f"by {spread:.3g} of the width of declared bounds"
+    return f"columns vary by the policy's spread, or {usual}"
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:
