@@ -222,7 +222,7 @@ class Desk:
                     return None
                 policy = _without(policy, named)
         answer.choice = " ".join(describe_choice(prepared.written, why, policy))
-        answer.left_out = dict(prepared.policy.sought.left_out) if prepared.policy.sought else {}
+        answer.left_out = dict(prepared.left_out)
         return prepared
 
     def _object_to(self, answer: Answer, error: DpGraphError | ValidationError) -> list[str]:

@@ -231,13 +231,13 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         people = point_out_people(policy, raw_names(plan.table.types, policy.sources))
         return [*notes, *point_out_names(names), *people]
 
+    notes += [f"left out: {reasons(prepared.left_out)}"] if prepared.left_out else []
     if question := _ask_whose(prepared):
         notes.append(f"a release would be refused: {question}")
     found, seen = judge_rows(prepared)
     if plan.own is not None:
         found.judge(plan.own, prepared, seen)
     if policy.sought is not None:
-        notes += [f"left out: {reasons(policy.sought.left_out)}"] if policy.sought.left_out else []
         found.remarks += point_out_rare(plan.table, policy, plan.n_rows)
         found.remarks += [forecast_first_rows(plan)] if policy.privacy.is_moments and len(plan.kinds) > 1 else []
     return [

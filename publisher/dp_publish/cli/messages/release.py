@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
-from dp_bundle.base.quoting import and_more, counted, listed, quote_name, quote_path, round_up
+from dp_bundle.base.quoting import counted, listed, quote_name, quote_path, round_up
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
@@ -33,9 +33,10 @@ from dp_publish.forecast.outlook import Outlook, describe_held, describe_links, 
 from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.open_columns import reasons
 from dp_publish.release.publishing import Receipt
 
-_SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
+_COUNTED = 2  # columns, of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 GUESSING = "Somebody who knows all else is to guess which of two possibilities is true."
@@ -65,7 +66,7 @@ def summarize_receipt(
     along = "" if minisig is None else f", and {minisig} beside it"
     graph = [f"dp-learn {file}"] if len(source_names(release.columns)) > 1 else []  # of one there is none
     lines = {
-        "left out": _left_out_in_words(receipt, policy),
+        "left out": reasons(receipt.left_out) or "nothing",
         "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
         "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
         "readers": describe_held(row, _held(release)) if row else describe_use(release, policy)[-1],
@@ -89,15 +90,6 @@ def describe_odds(probability: float) -> str:
 def _wrote(receipt: Receipt, release: Release) -> str:
     named = quote_name(release.dataset.name)
     return f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"
-
-
-def _left_out_in_words(receipt: Receipt, policy: Policy) -> str:
-    """Return what is not published, and why: where that was found privately, as the remark on it says."""
-    if not receipt.left_out:
-        return "nothing"
-    if receipt.release.discovery is not None:
-        return (receipt.remark or "").partition("left out: ")[2]
-    return "; ".join(line.removeprefix("left out: ") for line in _describe_left_out(receipt, policy))
 
 
 def describe_receipt(
@@ -234,8 +226,8 @@ def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
 
 def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
     """Yield what was decided without her."""
-    if receipt.release.discovery is None:  # after which the remark names them
-        yield from _describe_left_out(receipt, policy)
+    if receipt.left_out and receipt.release.discovery is None:  # after which the remark names them
+        yield f"left out: {reasons(receipt.left_out)}"
     if receipt.remark:
         yield receipt.remark
     if policy.like:
@@ -332,14 +324,6 @@ def _as_found(release: Release, policy: Policy) -> Policy:
     return policy.with_privacy(mu=rest, rho=None).changed(columns=bounds, sought=nothing)
 
 
-def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
-    """Return one line for each reason, with the first columns that it holds for."""
-    by_reason: dict[str, list[str]] = {}
-    for name in receipt.left_out:
-        by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
-    return [f"left out: {and_more(left, _SHOWN)} ({reason})" for reason, left in by_reason.items()]
-
-
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
@@ -370,18 +354,6 @@ def _has_ball(release: Release) -> bool:
 
 def _in_two_rounds(release: Release) -> bool:
     return release.second_moments is not None and release.second_moments.first_round is not None
-
-
-def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
-    if policy.column(name).drop:
-        return "dropped"
-    if policy.privacy.account == f"entity:{name}":
-        return "the unit of privacy"
-    return (
-        "the unit of privacy of an earlier release"
-        if name in receipt.withheld
-        else "neither a number nor given a kind of its own"
-    )
 
 
 def page_path(bundle: Path) -> Path:
