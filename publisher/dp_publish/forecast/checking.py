@@ -171,7 +171,7 @@ def check_in_advance(
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     names, is_open = raw_names(kinds, policy.sources), policy.sought is not None
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
-    named = quote_header(table, prepared.written if not is_open else policy, names, sure=not is_open)
+    named = quote_header(table, policy if is_open else prepared.written, names, sure=not is_open)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
     require_whose(prepared)
