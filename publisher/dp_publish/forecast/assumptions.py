@@ -16,7 +16,6 @@ fit.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -63,11 +62,6 @@ def _spread_of(entry: ColumnPolicy, spread: float) -> float:
         return spread
     steps = (entry.bounds[1] - entry.bounds[0]) / entry.max_change
     return min(spread, math.sqrt(spread / steps))
-
-
-def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> float:
-    """Return the assumed spread of a typical column."""
-    return statistics.median(assumed_spreads(policy, names, spread).values())
 
 
 def describe_spread(policy: Policy, spread: float = DEFAULT_SPREAD) -> str:

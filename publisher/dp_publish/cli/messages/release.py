@@ -26,11 +26,10 @@ from dp_bundle.files.tar import end_in_name
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
-from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries
+from dp_publish.forecast.assumptions import describe_spread, with_entries
 from dp_publish.forecast.outlook import Outlook, describe_held, describe_links, forecast
-from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
+from dp_publish.forecast.planned import HELD, PlannedMoments
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import reasons
@@ -167,23 +166,14 @@ def release_in_words(receipt: Receipt) -> Release:
 
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
-    kinds, moments = {column.name: column.kind for column in release.columns}, release.second_moments
-    said = [_held(release), *_describe_unchanged(release)]
-    row = _forecast_of(release, policy)
+    said, row = [_held(release), *_describe_unchanged(release)], _forecast_of(release, policy)
     if row is None:
         return said
-    policy = row.planned.policy
-    is_found = moments is not None and policy.sought is not None
-    assumed = "" if is_found else f". That is if {describe_spread(policy)}"
-    if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
-        return [*said, f"forecast: {_verdict(row)} (see dp-publish plan){assumed}"]
-    said.append("error bars: readers get none, as the noise of this mechanism does not act entry by entry")
-    if moments is not None and moments.estimated_off_diagonal_error is not None:
-        entry, spread = moments.estimated_off_diagonal_error**2, median_spread(policy, kinds)
-        error = moments_error(row.n_rows, correlation_noise(entry, spread, row.planned.mechanism.scaling))
-        nothing = ", so that it shows nothing" * (error >= 1)
-        said.append(f"forecast: a correlation is off by about {error:.2g}{nothing}{assumed}")
-    return said
+    if row.planned.depends_on_values:
+        return [*said, "error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
+    is_found = release.second_moments is not None and row.planned.policy.sought is not None
+    assumed = "" if is_found else f". That is if {describe_spread(row.planned.policy)}"
+    return [*said, f"forecast: {_verdict(row)} (see dp-publish plan){assumed}"]
 
 
 def _held(release: Release) -> str:
