@@ -28,8 +28,8 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, with_entries
-from dp_publish.forecast.outlook import Outlook, describe_held, describe_links, forecast
-from dp_publish.forecast.planned import HELD, PlannedMoments
+from dp_publish.forecast.outlook import Outlook, describe_held, forecast
+from dp_publish.forecast.planned import HELD
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import reasons
@@ -166,14 +166,21 @@ def release_in_words(receipt: Receipt) -> Release:
 
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
-    said, row = [_held(release), *_describe_unchanged(release)], _forecast_of(release, policy)
+    held, unchanged, row = _held(release), [*_describe_unchanged(release)], _forecast_of(release, policy)
     if row is None:
-        return said
+        return [held, *unchanged]
+    said = [describe_held(row, held), *unchanged]
     if row.planned.depends_on_values:
         return [*said, "error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
+
+    seen = f"a correlation has a standard error of {row.shown.error:.2g}"
+    if not row.shows_something:
+        seen = why_hidden(row)
+    elif row.n_columns == 1:
+        seen = "the variance of this column can be seen"
     is_found = release.second_moments is not None and row.planned.policy.sought is not None
     assumed = "" if is_found else f". That is if {describe_spread(row.planned.policy)}"
-    return [*said, f"forecast: {_verdict(row)} (see dp-publish plan){assumed}"]
+    return [*said, f"forecast: {seen} (see dp-publish plan){assumed}"]
 
 
 def _held(release: Release) -> str:
@@ -189,18 +196,6 @@ def _forecast_of(release: Release, policy: Policy) -> Outlook | None:
         )
     except (PolicyError, PrivacyError):
         return None
-
-
-def _verdict(row: Outlook) -> str:
-    """Return what a release is good for, as a clause."""
-    seen = describe_links(row.shown.seen)
-    if isinstance(row.planned, PlannedMoments):
-        found = "no partial correlation" if row.shown.seen is None else seen
-        return f"a correlation has a standard error of {row.shown.error:.2g}; {found} can be seen"
-    if row.n_columns == 1 and row.shows_something:
-        return "the variance of this column can be seen"
-    why = f", as {why_hidden(row)}" if row.shown.seen is None else ""
-    return f"{seen} can be seen{why}"
 
 
 def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
