@@ -30,7 +30,6 @@ from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_firs
 from dp_publish.forecast.outlook import Outlook, describe_held, forecast
 from dp_publish.forecast.page.command_lines import Spending, budget_of
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
-from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import PlannedRelease
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.forecast.whose_rows import ask_whose
@@ -84,8 +83,10 @@ class Answer:
         What researchers would see, in words for everybody.
     shown : list of str
         The same in numbers, as a plan has it.
-    plan : Plan or None
-        The forecast at the strengths of the slider, in `rows`, and at the stated one, its `focus`.
+    outlook : Outlook or None
+        The forecast at the stated strength.
+    curve : list of Outlook
+        The same at those of the slider.
     account : str
         What was spent, and what remains.
     left_out : dict of str to str
@@ -102,7 +103,8 @@ class Answer:
     promise: dict[str, Any] | None = None
     held: str = ""
     shown: list[str] = field(default_factory=list)
-    plan: Plan | None = None
+    outlook: Outlook | None = None
+    curve: list[Outlook] = field(default_factory=list)
     account: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     is_read: bool = True
@@ -222,7 +224,7 @@ class Desk:
                     return None
                 policy = _without(policy, named)
         answer.choice = " ".join(describe_choice(prepared.written, why, policy))
-        answer.left_out = dict(prepared.policy.sought.left_out) if prepared.policy.sought else {}
+        answer.left_out = dict(prepared.left_out)
         return prepared
 
     def _object_to(self, answer: Answer, error: DpGraphError | ValidationError) -> list[str]:
@@ -251,8 +253,10 @@ class Desk:
             self._object_to(answer, error)
             return
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
-        answer.plan = self._plan(prepared, row, None if judged else row)
-        answer.held, answer.shown = describe_held(row), describe_findings(row, answer.plan.own)
+        but_strength = policy.columns, policy.sources, _but_strength(policy), prepared.counted
+        answer.outlook = row
+        answer.curve = self._keep("curve", but_strength, lambda: self._forecast_curve(row))
+        answer.held, answer.shown = describe_held(row), describe_findings(row, None if judged else row)
 
         account, books, name = spending_of(self.ledger, policy), self.ledger.books(), policy.dataset.name
         answer.account = budget_sentence(account, row.planned.booked_mu)
@@ -266,27 +270,13 @@ class Desk:
         answer.remarks += found.remarks
         answer.refusals = [str(regret) for regret in found.regrets]
 
-    def _plan(self, prepared: Prepared, row: Outlook, own: Outlook | None) -> Plan:
-        """Return the plan at this strength, and those of the slider; without `own`, it names no ways out."""
-        policy = prepared.policy
-        but_strength = policy.columns, policy.sources, _but_strength(policy), prepared.counted
-        return Plan(
-            prepared=prepared,
-            n_rows=self.opened.n_rows,
-            mechanism=row.planned.mechanism_name,
-            spread=DEFAULT_SPREAD,
-            rows=self._keep("curve", but_strength, lambda: self._forecast_curve(row.planned)),
-            own=own,
-            focus=row,
-        )
-
-    def _forecast_curve(self, planned: PlannedRelease) -> list[Outlook]:
-        """Return the forecast at all strengths of the slider."""
-        policy, kinds, n_rows = planned.policy, planned.kinds, self.opened.n_rows
-        points = _CURVE if len(kinds) < _WIDE else _CURVE[::4]
+    def _forecast_curve(self, row: Outlook) -> list[Outlook]:
+        """Return the forecast at all strengths of the slider; none where none can be forecast."""
+        planned = row.planned
+        points = _CURVE if row.n_columns < _WIDE else _CURVE[::4]
+        setting = planned.policy, planned.kinds, row.n_rows, points, DEFAULT_SPREAD, planned.mechanism_name
         with suppress(*_REFUSALS):
-            mechanism = planned.mechanism_name
-            return forecast_each(policy, kinds, n_rows, points, DEFAULT_SPREAD, mechanism)[0]
+            return forecast_each(*setting)[0]
         return []
 
     def _look(self, answer: Answer, prepared: Prepared, row: Outlook, *, insists: bool) -> Findings:

@@ -17,6 +17,7 @@ from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.session import Session, Work
 from dp_publish.desk.words import FIELDS, TERMS, capital, in_form
+from dp_publish.forecast.assumptions import describe_spread
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.model import DatasetPolicy
 
@@ -124,7 +125,7 @@ def _left_out(why: str) -> str:
 
 def _position(answer: Answer) -> int | None:
     """Return where the slider is at the strength of the answer; None if it says nothing of one."""
-    return None if answer.plan is None else round(_STEPS * _share(answer.plan.focus.mu))
+    return None if answer.outlook is None else round(_STEPS * _share(answer.outlook.mu))
 
 
 def work_state(work: Work | None, session: Session) -> dict[str, Any]:
@@ -147,11 +148,11 @@ def _draw_forecast(answer: Answer) -> dict[str, Any] | None:
 
     The lines join what is seen at each strength, of either kind of release; the mark is at the strength in the form.
     """
-    plan = answer.plan
-    if plan is None or not plan.rows:
+    row = answer.outlook
+    if row is None or not answer.curve:
         return None
-    shown = {kind: [(row.mu, row.of(kind).seen) for row in plan.rows] for kind in ("rows", "covariance")}
-    seen = plan.focus.shown.seen
+    shown = {kind: [(each.mu, each.of(kind).seen) for each in answer.curve] for kind in ("rows", "covariance")}
+    seen = row.shown.seen
     return {
         "x": _ACROSS,
         "y": _DOWN,
@@ -160,10 +161,12 @@ def _draw_forecast(answer: Answer) -> dict[str, Any] | None:
         "lines": {
             kind: [(_across(mu), _down(rho)) for mu, rho in points if rho is not None] for kind, points in shown.items()
         },
-        "at": _across(plan.focus.mu),
+        "at": _across(row.mu),
         "mark": None if seen is None else _down(seen),
-        "mu": printed_mu(plan.focus.mu),
+        "mu": printed_mu(row.mu),
         "seen": seen,
+        "release": row.planned.release,
+        "assumed": describe_spread(row.planned.policy),
     }
 
 

@@ -181,7 +181,7 @@ class Session:
 
     def key_of(self, answer: Answer) -> str:
         """Return a mark of what is promised and published, by which the question is known that she said yes to."""
-        release = answer.plan and answer.plan.release
+        release = answer.outlook and answer.outlook.planned.release
         asked = answer.text, self.desk.opened.fingerprint, release, answer.promise, answer.account
         return hashlib.sha256(repr(asked).encode()).hexdigest()
 

@@ -5,7 +5,6 @@ Every way out is forecast before it is named, from public facts alone.
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import round_up
@@ -20,7 +19,7 @@ from dp_publish.forecast.assumptions import (
 )
 from dp_publish.forecast.outlook import Outlook, describe_links, forecast
 from dp_publish.forecast.planned import PlannedMoments
-from dp_publish.forecast.strengths import describe_weaker, describe_worth, round_down
+from dp_publish.forecast.strengths import describe_weaker, describe_worth, policy_at, round_down
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy, Privacy
@@ -132,7 +131,7 @@ def mu_to_see(prepared: Prepared, rho: float, most: float = MOST_TO_SEE) -> floa
     policy, kinds, n_rows = prepared.policy, prepared.kinds, prepared.count_rows()
     if policy.sought is not None:
         policy, kinds = with_some_words(policy)
-    strong = policy.with_privacy(epsilon=None, delta=None, rho=None, mu=most / _STEP**_STEPS)
+    strong = policy_at(policy, most / _STEP**_STEPS)
     found = least_mu(strong, lambda weaker: (forecast(weaker, kinds, n_rows).shown.seen or math.inf) <= rho, most)
     if found is None:
         raise PolicyError(
@@ -145,10 +144,9 @@ def mu_to_see(prepared: Prepared, rho: float, most: float = MOST_TO_SEE) -> floa
 
 def least_mu(policy: Policy, suffices: Callable[[Policy], object], most: float = _WEAKEST) -> float | None:
     """Return about the smallest mu, above a policy's own, that suffices, if there is one worth advising."""
-    others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
     mu = policy.privacy.strength.mu if policy.privacy.strength is not None else math.inf
     while (mu := mu * _STEP) <= most * (1 + _ROUNDING):
-        if suffices(policy.with_privacy(**others, mu=mu)):
+        if suffices(policy_at(policy, mu)):
             return mu
     return None
 

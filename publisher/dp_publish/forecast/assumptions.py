@@ -16,7 +16,6 @@ fit.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -65,17 +64,13 @@ def _spread_of(entry: ColumnPolicy, spread: float) -> float:
     return min(spread, math.sqrt(spread / steps))
 
 
-def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> float:
-    """Return the assumed spread of a typical column."""
-    return statistics.median(assumed_spreads(policy, names, spread).values())
-
-
 def describe_spread(policy: Policy, spread: float = DEFAULT_SPREAD) -> str:
     """Return a phrase that says how far columns are assumed to spread: "columns vary ..."."""
-    usual = f"by {spread:.3g} of the width of bounds"
     if policy.privacy.unit == "change":
-        usual = f"as independent cases do with a mean of {spread:.3g} of the width of bounds"
-    return f"columns vary as the policy's spread says, or else {usual}, and what is found fits them well"
+        usual = f"as independent cases with a mean of {spread:.3g} of the bounds' width"
+    else:
+        usual = f"by {spread:.3g} of the width of declared bounds"
+    return f"columns vary by the policy's spread, or {usual}"
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:

@@ -171,7 +171,7 @@ def check_in_advance(
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     names, is_open = raw_names(kinds, policy.sources), policy.sought is not None
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
-    named = quote_header(table, prepared.written if not is_open else policy, names, sure=not is_open)
+    named = quote_header(table, policy if is_open else prepared.written, names, sure=not is_open)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
     require_whose(prepared)
@@ -231,13 +231,13 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         people = point_out_people(policy, raw_names(plan.table.types, policy.sources))
         return [*notes, *point_out_names(names), *people]
 
+    notes += [f"left out: {reasons(prepared.left_out)}"] if prepared.left_out else []
     if question := _ask_whose(prepared):
         notes.append(f"a release would be refused: {question}")
     found, seen = judge_rows(prepared)
     if plan.own is not None:
         found.judge(plan.own, prepared, seen)
     if policy.sought is not None:
-        notes += [f"left out: {reasons(policy.sought.left_out)}"] if policy.sought.left_out else []
         found.remarks += point_out_rare(plan.table, policy, plan.n_rows)
         found.remarks += [forecast_first_rows(plan)] if policy.privacy.is_moments and len(plan.kinds) > 1 else []
     return [

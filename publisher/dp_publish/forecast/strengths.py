@@ -16,30 +16,29 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.outlook import GRID, Outlook, forecast
 from dp_publish.policy.choices import STRENGTHS
-from dp_publish.policy.model import Policy, Privacy
+from dp_publish.policy.model import Policy
 
 _POINTS_PER_DECADE = 20  # of curves
 _WHOLE_FROM, _WHOLE_TO = 100, 1e7
 _SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
-def policy_at(policy: Policy, mechanism: str | None, mu: float) -> Policy:
+def policy_at(policy: Policy, mu: float, mechanism: str | None = None) -> Policy:
     """Return the policy at another strength.
 
     Parameters
     ----------
     policy : Policy
         Resolved.
-    mechanism : str or None
-        That of a covariance release, in place of "auto"; Gaussian noise stands for those that take no mu. None of rows.
     mu : float
         The strength.
+    mechanism : str, optional
+        That of a covariance release, in place of the policy's; Gaussian noise stands for those that take no mu.
     """
-    changes: dict[str, Any] = {"mu": mu}
+    changes: dict[str, Any] = dict.fromkeys((*STRENGTHS, "delta")) | {"mu": mu}
     if mechanism is not None:
         changes["mechanism"] = mechanism if takes_mu(mechanism) else Gaussian.name
-    privacy = Privacy.model_validate({**policy.privacy.model_dump(exclude={*STRENGTHS, "delta"}), **changes})
-    return policy.changed(privacy=privacy)
+    return policy.with_privacy(**changes)
 
 
 def takes_mu(mechanism: str | None) -> bool:
@@ -59,7 +58,7 @@ def forecast_each(
     """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
     rows, refused = [], []
     for mu in mus:
-        there = policy_at(policy, mechanism, mu)
+        there = policy_at(policy, mu, mechanism)
         try:
             rows.append(forecast(there, kinds, n_rows, spread=spread))
         except (ParameterError, PrivacyError) as error:

@@ -58,10 +58,8 @@ class Prepared:
         Resolved; but as it was written, like the table, where what columns are is yet to be found privately (`sought`).
     kinds : dict of str to str
         The columns to publish, each with its kind.
-    left_out : tuple of str
-        All others.
-    withheld : tuple of str
-        Those of them that were the unit of privacy of an earlier release.
+    left_out : dict of str to str
+        All others, and why.
     """
 
     data: Source = field(repr=False)
@@ -69,8 +67,7 @@ class Prepared:
     written: Policy = field(repr=False)
     policy: Policy
     kinds: Kinds
-    left_out: tuple[str, ...] = field(repr=False)
-    withheld: tuple[str, ...] = field(repr=False)
+    left_out: dict[str, str] = field(repr=False)
 
     def count_rows(self) -> int:
         """Return the number of rows; see `Table.count_rows`."""
@@ -94,7 +91,7 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
         policy = _by_name(table, policy)
         found = find_candidates(table, policy, withheld)
         policy = policy.changed(sought=found)
-        kinds, left_out = dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out)
+        kinds, left_out = dict.fromkeys(found.names, AS_IT_IS), found.left_out
     else:
         table, policy = resolve(table, policy, withheld)
         kinds, left_out = choose_columns(table, policy, withheld)
@@ -102,8 +99,7 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
     unknown = [name for name in scale if name not in published] if isinstance(scale, tuple) else []
     if unknown:
         raise PolicyError(f"no column that is published is called {listed(unknown)}", "privacy.scale")
-    held_back = tuple(name for name in left_out if name in withheld)
-    return Prepared(data, table, written, policy, kinds, left_out, held_back)
+    return Prepared(data, table, written, policy, kinds, left_out)
 
 
 def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Table, Policy]:
@@ -236,15 +232,15 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     return entry.changed(kind=kind, bounds=bounds)
 
 
-def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Kinds, tuple[str, ...]]:
-    """Return the columns to publish, each with its kind, and the names of those left out; `policy` is resolved.
+def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Kinds, dict[str, str]]:
+    """Return the columns to publish, each with its kind, and those left out, each with the reason.
 
     Parameters
     ----------
     table : Table
         Its columns' names and declared types.
     policy : Policy
-        What holds for them.
+        What holds for them; resolved.
     withheld : collection of str
         Columns that are never published: those that were the unit of privacy of an earlier release.
 
@@ -258,11 +254,17 @@ def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ())
 
     covariance = policy.privacy.is_moments
     kinds: Kinds = {}
-    left_out: list[str] = []
+    left_out: dict[str, str] = {}
     for name, declared in table.types.items():
         entry = policy.column(name)
-        if not declared.may_be_numbers or entry.drop or name == entity or name in withheld:
-            left_out.append(name)
+        if entry.drop:
+            left_out[name] = "dropped"
+        elif name == entity:
+            left_out[name] = "the unit of privacy"
+        elif name in withheld:
+            left_out[name] = "the unit of privacy of an earlier release"
+        elif not declared.may_be_numbers:
+            left_out[name] = "neither a number nor given a kind of its own"
         elif covariance:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind
         elif entry.kind is not None:
@@ -271,7 +273,7 @@ def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ())
             kinds[name] = "integer" if declared is ColumnType.INTEGER else "continuous"
 
     _require_publishable(policy, kinds, left_out)
-    return kinds, tuple(left_out)
+    return kinds, left_out
 
 
 def require_bounds(policy: Policy, kinds: Kinds) -> None:
@@ -297,7 +299,7 @@ def require_bounds(policy: Policy, kinds: Kinds) -> None:
     )
 
 
-def _require_publishable(policy: Policy, kinds: Kinds, left_out: list[str]) -> None:
+def _require_publishable(policy: Policy, kinds: Kinds, left_out: Collection[str]) -> None:
     meant = [name for name in left_out if policy.column(name).bounds is not None and not policy.column(name).drop]
     if meant:
         raise PolicyError(

@@ -58,7 +58,7 @@ class Contents:
     second_moments: SecondMoments | None = None
     sources: tuple[Source, ...] | None = None
     discovery: Discovery | None = None
-    left_out: tuple[str, ...] | None = None
+    left_out: dict[str, str] | None = None
     ends: Mapping[str, list[str]] = field(default_factory=dict)
 
 
@@ -83,7 +83,7 @@ class Sealed:
     blake2b: bytes
     report: RowReport
     remark: str | None
-    left_out: tuple[str, ...] | None = None
+    left_out: dict[str, str] | None = None
     out: str = ""
     hidden: str = ""
 

@@ -14,7 +14,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
@@ -134,7 +134,7 @@ class DiscoveringMaker:
             guarantee=guarantee,
             sources=tuple(map(published, policy.sources)),
             discovery=decided.discovery,
-            left_out=tuple(decided.left_out),
+            left_out=decided.left_out,
             remark="; ".join(decided.said),
         )
         return stated, parts
@@ -192,8 +192,8 @@ class Order:
         Resolved.
     kinds : dict of str to str
         The columns to publish.
-    left_out, withheld : tuple of str
-        Other columns of the table; those of them that were a unit of privacy before.
+    left_out : mapping of str to str
+        Other columns of the table, and why.
     partition : str or None
         The part of the dataset's rows.
     target : Target
@@ -212,8 +212,7 @@ class Order:
 
     policy: Policy
     kinds: Kinds
-    left_out: tuple[str, ...]
-    withheld: tuple[str, ...]
+    left_out: Mapping[str, str]
     partition: str | None
     target: Target
     key: Ed25519PrivateKey

@@ -61,8 +61,8 @@ class Receipt:
     """A release that was published, and what its publisher should know.
 
     `blake2b` is the BLAKE2b-512 digest of the whole file, which minisign signs. `report`, and it alone, depends on
-    private values: keep it. `remark` says what was chosen for her, and why. `withheld` are those of the columns left
-    out that were the unit of privacy of an earlier release. `budgets` and `spent`, the mu of all releases of the
+    private values: keep it. `remark` says what was chosen for her, and why. `left_out` has the
+    columns that are not published, and why. `budgets` and `spent`, the mu of all releases of the
     dataset so far, hold by unit.
 
     The repr, which a notebook saves with its cell, shows what everybody may see; all else is read by its name. A pickle
@@ -73,10 +73,9 @@ class Receipt:
     release: Release
     manifest_sha256: str
     blake2b: bytes
-    left_out: tuple[str, ...] = field(repr=False)
+    left_out: Mapping[str, str] = field(repr=False)
     report: RowReport = field(repr=False)
     remark: str | None = field(default=None, repr=False)
-    withheld: tuple[str, ...] = field(default=(), repr=False)
     budgets: Mapping[str, float] = field(default_factory=dict, repr=False)
     spent: Mapping[str, float] = field(default_factory=dict, repr=False)
 
@@ -152,7 +151,7 @@ def publish(
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     if policy.privacy.neighbours.n_rows_public:
         table.count_rows()  # refuses a table without rows before anything is booked
-    columns = kinds, prepared.left_out, prepared.withheld
+    columns = kinds, prepared.left_out
     order = Order(policy, *columns, partition, target, key, ledger, begun_at, then, progress, keystream)
     if cluster is not None and policy.sought is not None:
         raise PolicyError(
@@ -258,7 +257,7 @@ def _receipt(order: Order, reservation: Reservation, sealed: Sealed, begun: Begu
     digests, spent = (sealed.manifest_sha256, sealed.blake2b), (reservation.budgets, reservation.spent)
     release, report, remark = sealed.release, sealed.report, sealed.remark
     left_out = order.left_out if sealed.left_out is None else sealed.left_out
-    receipt = Receipt(order.target.path, release, *digests, left_out, report, remark, order.withheld, *spent)
+    receipt = Receipt(order.target.path, release, *digests, left_out, report, remark, *spent)
     order.then(receipt)
     begun.remove()
     return receipt

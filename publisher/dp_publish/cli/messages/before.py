@@ -31,9 +31,8 @@ def describe_before(prepared: Prepared, row: Outlook, ledger: Ledger) -> Iterato
     """
     policy, n_rows = prepared.policy, row.n_rows
     promise, names = promise_in_words(row.planned), raw_names(prepared.kinds, policy.sources)
-    left_out = policy.sought.left_out if policy.sought else dict.fromkeys(prepared.left_out, "by policy or type")
     yield f"published: {counted(len(names), 'column')} of {counted(n_rows, 'row')}: {listed(names)}"
-    yield f"left out: {reasons(left_out) or 'nothing'}"
+    yield f"left out: {reasons(prepared.left_out) or 'nothing'}"
     if policy.sought:
         yield from point_out_rare(prepared.table, policy, n_rows)
 

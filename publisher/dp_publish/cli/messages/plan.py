@@ -45,7 +45,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
-        f"Assumed: {plan.assumed}{typed('--spread, or spread in the policy')}, means are not in the middle of the "
+        f"Assumed: {plan.assumed}{typed('--spread, or spread in the policy')}. Means are not in the middle of the "
         "bounds, and columns are related in pairs. Less spread or more relations need more rows.",
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
-from dp_bundle.base.quoting import and_more, counted, listed, quote_name, quote_path, round_up
+from dp_bundle.base.quoting import counted, listed, quote_name, quote_path, round_up
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
@@ -26,16 +26,16 @@ from dp_bundle.files.tar import end_in_name
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
-from dp_publish.forecast.assumptions import describe_spread, median_spread, with_entries
-from dp_publish.forecast.outlook import Outlook, describe_held, describe_links, forecast
-from dp_publish.forecast.planned import HELD, PlannedMoments, moments_error
+from dp_publish.forecast.assumptions import describe_spread, with_entries
+from dp_publish.forecast.outlook import Outlook, describe_held, forecast
+from dp_publish.forecast.planned import HELD
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.open_columns import reasons
 from dp_publish.release.publishing import Receipt
 
-_SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
+_COUNTED = 2  # columns, of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 GUESSING = "Somebody who knows all else is to guess which of two possibilities is true."
@@ -65,7 +65,7 @@ def summarize_receipt(
     along = "" if minisig is None else f", and {minisig} beside it"
     graph = [f"dp-learn {file}"] if len(source_names(release.columns)) > 1 else []  # of one there is none
     lines = {
-        "left out": _left_out_in_words(receipt, policy),
+        "left out": reasons(receipt.left_out) or "nothing",
         "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
         "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
         "readers": describe_held(row, _held(release)) if row else describe_use(release, policy)[-1],
@@ -89,15 +89,6 @@ def describe_odds(probability: float) -> str:
 def _wrote(receipt: Receipt, release: Release) -> str:
     named = quote_name(release.dataset.name)
     return f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"
-
-
-def _left_out_in_words(receipt: Receipt, policy: Policy) -> str:
-    """Return what is not published, and why: where that was found privately, as the remark on it says."""
-    if not receipt.left_out:
-        return "nothing"
-    if receipt.release.discovery is not None:
-        return (receipt.remark or "").partition("left out: ")[2]
-    return "; ".join(line.removeprefix("left out: ") for line in _describe_left_out(receipt, policy))
 
 
 def describe_receipt(
@@ -175,23 +166,21 @@ def release_in_words(receipt: Receipt) -> Release:
 
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
-    kinds, moments = {column.name: column.kind for column in release.columns}, release.second_moments
-    said = [_held(release), *_describe_unchanged(release)]
-    row = _forecast_of(release, policy)
+    held, unchanged, row = _held(release), [*_describe_unchanged(release)], _forecast_of(release, policy)
     if row is None:
-        return said
-    policy = row.planned.policy
-    is_found = moments is not None and policy.sought is not None
-    assumed = "" if is_found else f". That is if {describe_spread(policy)}"
-    if not isinstance(row.planned, PlannedMoments) or not row.planned.depends_on_values:
-        return [*said, f"forecast: {_verdict(row)} (see dp-publish plan){assumed}"]
-    said.append("error bars: readers get none, as the noise of this mechanism does not act entry by entry")
-    if moments is not None and moments.estimated_off_diagonal_error is not None:
-        entry, spread = moments.estimated_off_diagonal_error**2, median_spread(policy, kinds)
-        error = moments_error(row.n_rows, correlation_noise(entry, spread, row.planned.mechanism.scaling))
-        nothing = ", so that it shows nothing" * (error >= 1)
-        said.append(f"forecast: a correlation is off by about {error:.2g}{nothing}{assumed}")
-    return said
+        return [held, *unchanged]
+    said = [describe_held(row, held), *unchanged]
+    if row.planned.depends_on_values:
+        return [*said, "error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
+
+    seen = f"a correlation has a standard error of {row.shown.error:.2g}"
+    if not row.shows_something:
+        seen = why_hidden(row)
+    elif row.n_columns == 1:
+        seen = "the variance of this column can be seen"
+    is_found = release.second_moments is not None and row.planned.policy.sought is not None
+    assumed = "" if is_found else f". That is if {describe_spread(row.planned.policy)}"
+    return [*said, f"forecast: {seen} (see dp-publish plan){assumed}"]
 
 
 def _held(release: Release) -> str:
@@ -209,18 +198,6 @@ def _forecast_of(release: Release, policy: Policy) -> Outlook | None:
         return None
 
 
-def _verdict(row: Outlook) -> str:
-    """Return what a release is good for, as a clause."""
-    seen = describe_links(row.shown.seen)
-    if isinstance(row.planned, PlannedMoments):
-        found = "no partial correlation" if row.shown.seen is None else seen
-        return f"a correlation has a standard error of {row.shown.error:.2g}; {found} can be seen"
-    if row.n_columns == 1 and row.shows_something:
-        return "the variance of this column can be seen"
-    why = f", as {why_hidden(row)}" if row.shown.seen is None else ""
-    return f"{seen} can be seen{why}"
-
-
 def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
     """Return what all releases cost together, where there are several, or a budget."""
     if release.cumulative.releases == 1 and not receipt.budgets:
@@ -234,8 +211,8 @@ def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
 
 def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
     """Yield what was decided without her."""
-    if receipt.release.discovery is None:  # after which the remark names them
-        yield from _describe_left_out(receipt, policy)
+    if receipt.left_out and receipt.release.discovery is None:  # after which the remark names them
+        yield f"left out: {reasons(receipt.left_out)}"
     if receipt.remark:
         yield receipt.remark
     if policy.like:
@@ -332,14 +309,6 @@ def _as_found(release: Release, policy: Policy) -> Policy:
     return policy.with_privacy(mu=rest, rho=None).changed(columns=bounds, sought=nothing)
 
 
-def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
-    """Return one line for each reason, with the first columns that it holds for."""
-    by_reason: dict[str, list[str]] = {}
-    for name in receipt.left_out:
-        by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
-    return [f"left out: {and_more(left, _SHOWN)} ({reason})" for reason, left in by_reason.items()]
-
-
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
@@ -370,18 +339,6 @@ def _has_ball(release: Release) -> bool:
 
 def _in_two_rounds(release: Release) -> bool:
     return release.second_moments is not None and release.second_moments.first_round is not None
-
-
-def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
-    if policy.column(name).drop:
-        return "dropped"
-    if policy.privacy.account == f"entity:{name}":
-        return "the unit of privacy"
-    return (
-        "the unit of privacy of an earlier release"
-        if name in receipt.withheld
-        else "neither a number nor given a kind of its own"
-    )
 
 
 def page_path(bundle: Path) -> Path:

@@ -19,6 +19,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Ra
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote, quote_path
+from dp_bundle.catalog.label import FROM_WHOM, describe_who
 from dp_bundle.describe.sentences import count_columns, describe_unprotected
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.manifest.guarantee import Guarantee
@@ -32,10 +33,7 @@ from dp_publish.forecast.page.texts import (
     CANDIDATES,
     FALSE_ALARMS,
     SHARES,
-    attacker,
-    change,
     private_reasons,
-    protected,
     texts_of,
     trade_off_points,
 )
@@ -119,9 +117,8 @@ def make_page(plan: Plan, asked: Asked) -> str:
         "start": start,
         "last": len(positions) - 1,
         "private": private_reasons(plan, asked),
-        "change": change(guarantee),
-        "protected": protected(plan, guarantee),
-        "attacker": attacker(plan, guarantee),
+        "who": describe_who(guarantee, plan.release),
+        "from_whom": FROM_WHOM,
         "unprotected": describe_unprotected(guarantee, plan.release),
         "candidates": CANDIDATES,
         "pairs": guarantee.neighbours.n_rows_public,

@@ -3,9 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from dp_bundle.base.quoting import percent_at_least, percent_at_most, quote, round_up
+from dp_bundle.base.quoting import percent_at_least, percent_at_most, round_up
 from dp_bundle.base.wording import Phrase
-from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
 from dp_publish.forecast.findings import describe_findings
@@ -155,39 +154,6 @@ def passes_budget(account: Spending, booked_mu: float) -> bool:
     if account.budget_mu is None or account.spent_mu is None or account.in_parts:
         return False
     return math.hypot(account.spent_mu, booked_mu) > account.budget_mu * SLACK
-
-
-def change(guarantee: Guarantee) -> str:
-    """Return what neighbouring tables differ in, as a clause."""
-    if guarantee.unit == "entity":
-        rows = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
-        return f"{rows} are replaced by any others" if guarantee.neighbours.n_rows_public else f"{rows} are left out"
-    if not guarantee.neighbours.n_rows_public:
-        return "one row is left out"
-    if guarantee.unit == "change":
-        return "one count is larger or smaller by as much as the policy's max_change"
-    return f"one {guarantee.unit} is replaced by any other"
-
-
-def protected(plan: Plan, guarantee: Guarantee) -> str:
-    """Return what is protected: of second moments, a whole row where the unit is a cell."""
-    if guarantee.unit == "entity":
-        return f"the rows of one {quote(guarantee.entity or '')}"
-    if guarantee.unit == "change":
-        return "one person’s part of one cell"
-    return "one row" if plan.release == "covariance" else f"one {guarantee.unit}"
-
-
-def attacker(plan: Plan, guarantee: Guarantee) -> str:
-    """Return who the attacker is, and what is to be found out."""
-    they, hold, are = ("they", "hold", "are") if guarantee.unit == "entity" else ("it", "holds", "is")
-    wants = f"what {they} {hold}"
-    if not guarantee.neighbours.n_rows_public:
-        wants = f"whether {they} {are} in the table at all, and {wants}"
-    return (
-        f"The attacker knows the whole table but {protected(plan, guarantee)}, how the noise is made, and the rest of "
-        f"the world, and wants to know {wants}."
-    )
 
 
 def private_reasons(plan: Plan, asked: Asked) -> list[str]:

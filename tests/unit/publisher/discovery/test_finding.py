@@ -79,7 +79,7 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
     }
     region = next(source for source in release.sources if source.name == "region")
     assert set(region.levels) == {"North", "South", "East", "West"}
-    assert published.left_out == ("person_id", "employer")
+    assert [*published.left_out] == ["person_id", "employer"]
     assert [column.name for column in release.columns][:3] == ["age", "income", "income=(no value)"]
     guarantee, found = release.guarantee, release.discovery
     assert guarantee is not None
