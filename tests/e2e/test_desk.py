@@ -35,6 +35,34 @@ with fixed():
 """
 
 
+HOSTILE = """
+import itertools, resource, selectors, socket, sys, time
+port, hard = int(sys.argv[1]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+here = f"127.0.0.1:{port}"
+head = f"POST /enter HTTP/1.1\\r\\nHost: {here}\\r\\nOrigin: http://{here}\\r\\n"
+begun = ["", "POST /check HTTP/1.1\\r\\n", head + "Content-Length: 900\\r\\n\\r\\n{", head + "X: " + "x" * 99999,]
+begun += ["\\0" * 999, "GET /desk.js HTTP/1.1\\r\\nHost: " + here + "\\r\\n\\r\\n"]
+waiting, turns = selectors.DefaultSelector(), itertools.cycle(begun)
+while True:
+    while len(waiting.get_map()) < 2000:
+        each = socket.socket()
+        each.setblocking(False)
+        each.connect_ex(("127.0.0.1", port))
+        waiting.register(each, selectors.EVENT_WRITE, next(turns).encode())
+    for key, events in waiting.select(0.01):
+        try:
+            if events & selectors.EVENT_WRITE:
+                key.fileobj.send(key.data)
+                waiting.modify(key.fileobj, selectors.EVENT_READ)
+            elif not key.fileobj.recv(4096):
+                raise ConnectionError
+        except OSError:
+            waiting.unregister(key.fileobj)
+            key.fileobj.close()
+"""
+
+
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a table of words and numbers in the test's folder, where commands find what fixes their bits."""
@@ -105,6 +133,43 @@ def entered(address: str) -> Callable[..., Any]:
     while "opening" in ask("page"):
         time.sleep(0.05)
     return ask
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_two_thousand_strangers_stop_neither_her_nor_the_desk(table: Path, seconds: int) -> None:
+    """While connections that are idle, begun, endless or no requests come anew, she is answered as before.
+
+    Time is the desk's own, as the machine has others to serve.
+    """
+    process, address = started(str(table))
+    ask, known = entered(address), Path(f"/proc/{process.pid}")
+
+    def used() -> tuple[float, int]:
+        times = known.joinpath("stat").read_text().rpartition(")")[2].split()
+        pages = int(known.joinpath("statm").read_text().split()[1])
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+    for mu in ("1", "2", "3"):
+        ask("check", **{"privacy-mu": mu})
+    before = used()[1]
+    hostile = subprocess.Popen([sys.executable, "-c", HOSTILE, address.rpartition("/")[0].rpartition(":")[2]])
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            began = used()[0]
+            assert ask("check", **{"privacy-mu": f"{1 + time.monotonic() % 1:.3f}"})["savable"]
+            assert used()[0] - began < 1.0
+            assert used()[1] - before < 50e6
+            time.sleep(0.2)
+        assert hostile.poll() is None
+        ask("close")
+    finally:
+        hostile.kill()
+        hostile.wait()
+        process.terminate()
+        said = process.communicate()[1]
+    assert said == "the desk is closed\n"
 
 
 @pytest.mark.slow

@@ -5,8 +5,8 @@ its fragment, which no browser sends. The desk's own script exchanges it, once, 
 request; a cookie would be sent by any page to any port of this machine. Host and Origin are checked, so that no other
 name leads here (DNS rebinding), and no other page asks.
 
-All of that is in a request's head. No body is read before, and each connection carries one request. A head, or a body,
-that is not here in time ends its connection.
+All of that is in a request's head. No body is read before, and each connection carries one request. Who has the secret
+is answered at once, others one after the other, and who says nothing costs nothing: who fills the port bars nobody.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import hmac
 import html
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -30,6 +31,7 @@ import tornado.httpserver
 import tornado.netutil
 import tornado.web
 from pydantic import TypeAdapter, ValidationError
+from tornado.iostream import IOStream
 
 from dp_bundle.base.errors import DpGraphError
 from dp_publish.desk import page
@@ -38,8 +40,13 @@ from dp_publish.desk.session import Asked, Session
 MOST = 2**22  # bytes of a request; a form of a thousand columns takes fewer
 IDLE = 3600.0  # seconds without a touch, after which the desk closes
 PATIENCE = 10.0  # seconds that a head, and a body, may take to be here
+STRANGERS = 2500  # connections that wait, where there are descriptors for them
+_SPARE = 1400  # descriptors for those who are let in, and for other things
+_APART = 0.01  # seconds between two strangers who are let in, and have `PATIENCE` for their bodies
+_AT_ONCE = 32  # connections that are taken before others are answered
 _HEAD = 2**15  # bytes of a head, which a browser sends in one piece
 _TOKEN = 2**10  # bytes of the request that has the token
+_WAITING = 2**12  # connections that the system keeps for the desk
 _LOOK = 5.0  # seconds between two looks at the clock
 _SHOWN = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}  # of pages that were written for others
 _FIELDS = TypeAdapter(dict[str, str])  # what a request holds
@@ -102,13 +109,72 @@ class Guard:
         return hmac.compare_digest(headers.get("Authorization", "").encode(), f"Bearer {self.secret}".encode())
 
 
-def listen(own: socket.socket, served: tornado.web.Application) -> tornado.httpserver.HTTPServer:
-    """Serve at a socket that listens; a connection carries one request, and is not waited for without end."""
-    limits = {"max_header_size": _HEAD, "max_body_size": MOST}
-    times = {"body_timeout": PATIENCE, "idle_connection_timeout": PATIENCE}
-    found = tornado.httpserver.HTTPServer(served, no_keep_alive=True, **limits, **times)
-    found.add_socket(own)
-    return found
+class Door:
+    """The port, at which there is room for another connection, whoever holds those that there are; the oldest goes.
+
+    Parameters
+    ----------
+    own : socket
+        It listens.
+    guard : Guard
+    application : Application
+        What answers.
+    """
+
+    def __init__(self, own: socket.socket, guard: Guard, application: tornado.web.Application) -> None:
+        self._own, self._guard, self._loop = own, guard, asyncio.get_running_loop()
+        self._waiting: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._turn = 0.0
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = STRANGERS if descriptors < 0 else max(_AT_ONCE, min(STRANGERS, descriptors - _SPARE))
+        self._server = tornado.httpserver.HTTPServer(
+            application, no_keep_alive=True, max_header_size=_HEAD, max_body_size=MOST, body_timeout=PATIENCE
+        )
+        self._loop.add_reader(own, self._take)
+
+    def _take(self) -> None:
+        """Take connections, for which nothing is done before their heads are here."""
+        with contextlib.suppress(OSError):  # there are no more
+            for _ in range(_AT_ONCE):
+                connection, _address = self._own.accept()
+                connection.setblocking(False)
+                if len(self._waiting) >= self._most:
+                    self._end(next(iter(self._waiting)))
+                self._loop.add_reader(connection.fileno(), self._look, connection)
+                self._waiting[connection] = self._loop.call_later(PATIENCE, self._end, connection)
+
+    def _look(self, connection: socket.socket) -> None:
+        """Hand a connection over that has the secret, and give one with another whole head its turn."""
+        self._loop.remove_reader(connection.fileno())
+        try:
+            head = connection.recv(_HEAD, socket.MSG_PEEK)
+        except OSError:
+            head = b""
+        if self._guard.secret.encode() in head:
+            self._let_in(connection)
+        elif b"\r\n\r\n" in head:
+            self._turn = max(self._turn, self._loop.time()) + _APART
+            self._waiting[connection].cancel()
+            self._waiting[connection] = self._loop.call_at(self._turn, self._let_in, connection)
+        elif not head:
+            self._end(connection)
+
+    def _let_in(self, connection: socket.socket) -> None:
+        self._waiting.pop(connection).cancel()
+        self._server.handle_stream(IOStream(connection, max_buffer_size=MOST), ("127.0.0.1", 0))
+
+    def _end(self, connection: socket.socket) -> None:
+        self._waiting.pop(connection).cancel()
+        self._loop.remove_reader(connection.fileno())
+        connection.close()
+
+    async def close(self) -> None:
+        """Take no more connections, and end those that there are."""
+        self._loop.remove_reader(self._own)
+        await asyncio.sleep(0.2)  # for the last answer to leave
+        for connection in [*self._waiting]:
+            self._end(connection)
+        await self._server.close_all_connections()
 
 
 @tornado.web.stream_request_body
@@ -294,7 +360,7 @@ def serve(asked: Asked, *, port: int, browse: bool, tell: Callable[[str], None])
 def _listening(port: int) -> socket.socket:
     """Return a socket that listens on this machine alone."""
     try:
-        (found,) = tornado.netutil.bind_sockets(port, "127.0.0.1")
+        (found,) = tornado.netutil.bind_sockets(port, "127.0.0.1", backlog=_WAITING)
     except OSError as error:
         raise DpGraphError(f"the desk cannot listen at port {port}: {error.strerror}; give another --port") from error
     return found
@@ -302,8 +368,11 @@ def _listening(port: int) -> socket.socket:
 
 async def _serve(session: Session, own: socket.socket, browse: bool, tell: Callable[[str], None]) -> None:
     guard, over = Guard(own.getsockname()[1]), asyncio.Event()
+    with contextlib.suppress(ValueError, OSError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most if 0 <= most < _WAITING else _WAITING, most))
     logging.disable()  # strangers would fill the terminal, and a trace may hold values
-    listening = listen(own, application(guard, session, over.set))
+    door = Door(own, guard, application(guard, session, over.set))
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(each, over.set)
@@ -325,9 +394,7 @@ async def _serve(session: Session, own: socket.socket, browse: bool, tell: Calla
     while not over.is_set() and not is_idle(session):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(over.wait(), _LOOK)
-    listening.stop()
-    await asyncio.sleep(0.2)  # for the last answer to leave
-    await listening.close_all_connections()
+    await door.close()
 
 
 def is_idle(session: Session) -> bool:

@@ -39,11 +39,11 @@ class Served:
 
         async def run() -> None:
             self.loop, self.over = asyncio.get_running_loop(), asyncio.Event()
-            listening = server.listen(own, application(self.guard, self.session, self.closed.set))
+            door = server.Door(own, self.guard, application(self.guard, self.session, self.closed.set))
             started.set()
             await self.over.wait()
-            listening.stop()
-            await listening.close_all_connections()
+            await door.close()
+            own.close()
 
         self.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
         self.thread.start()
@@ -215,6 +215,18 @@ def test_no_body_of_a_stranger_is_read_and_nothing_is_waited_for(
         while said[-1]:
             said.append(connection.recv(2**16))  # until it is closed, though nothing more was sent
     assert b"".join(said)[10:13] == status
+
+
+def test_strangers_who_wait_leave_room_for_her(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of connections that say nothing the oldest are closed, so that there are always descriptors for another."""
+    monkeypatch.setattr(server, "STRANGERS", 50)
+    desk = serve()
+    desk.enter()
+    idle = [desk.send("") for _ in range(90)]
+    assert desk.ask("check")["savable"]
+    assert not idle[0].recv(1)
+    for each in idle:
+        each.close()
 
 
 def test_names_are_text_wherever_they_are_shown(serve: Callable[..., Served]) -> None:
