@@ -96,8 +96,8 @@ _PATTERNS = {
 }
 LOOKS = tuple(Look)
 TIMES = tuple(_TIMED.values())
-FORMATS = {Look.DOTTED: "%d.%m.%Y%T", Look.DAY_FIRST: "%d/%m/%Y%T", Look.MONTH_FIRST: "%m/%d/%Y%T"}
-FORMATS |= {_TIMED[look]: form for look, form in FORMATS.items()}
+_BY_DATE = {Look.DOTTED: "%d.%m.%Y%T", Look.DAY_FIRST: "%d/%m/%Y%T", Look.MONTH_FIRST: "%m/%d/%Y%T"}
+FORMATS = {either: form for look, form in _BY_DATE.items() for either in (look, _TIMED[look])}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
 WITH_POINT = (Look.POINT, Look.WHOLE_POINT)
 NUMBERS = (Look.WHOLE, *WITH_POINT, Look.GROUPED_POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
