@@ -1,4 +1,6 @@
-"""The time that a site of bundles takes, and a second run: `python benchmarks/catalog_speed.py [BUNDLES] [RELEASE]`.
+"""The time that a site of bundles takes, a second run, and one bundle less and more.
+
+    python benchmarks/catalog_speed.py [BUNDLES] [RELEASE]
 
 Each bundle is a release of 2,000 rows of 13 columns, each related to the one before it, as second moments, by
 default, or as rows, and is a dataset of its own.
@@ -25,7 +27,7 @@ from dp_publish import Policy, load_key, publish
 
 
 def main(n_bundles: int, release: str) -> None:
-    """Write the bundles, make their site twice, add one bundle, and make it again."""
+    """Write the bundles, make their site twice, then without one, and with it again."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.environ["DPGRAPH_HOME"] = str(folder / "home")
@@ -33,8 +35,10 @@ def main(n_bundles: int, release: str) -> None:
         _write_bundles(folder, n_bundles, release)
         for what in ("all are new", "none changed"):
             _measure(what, folder)
-        (folder / "bundles" / "0.tar").unlink()
+        first = (folder / "bundles" / "0.tar").rename(folder / "0.tar")
         _measure("one is gone", folder)
+        first.rename(folder / "bundles" / "0.tar")
+        _measure("one is new", folder)
         size = sum(path.stat().st_size for path in (folder / "site").rglob("*") if path.is_file())
         print(f"the site takes {size / 1e6:.0f} MB")
 

@@ -17,7 +17,7 @@ from tests.conftest import Run, policy_with
 import dp_learn
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import ParameterError
-from dp_learn import Learned, compare_networks, describe, learn_graph
+from dp_learn import Learned, compare_networks, describe, learn_graph, learn_joint
 from dp_publish import Receipt, publish
 
 
@@ -89,7 +89,7 @@ def read_tables(folder: Path, page: str) -> dict[str, pd.DataFrame]:
 
 @pytest.mark.slow
 def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """Every table of learn, describe and compare, the summary and the methods; and the page has the tables' numbers."""
+    """Every table of learn, describe, compare and joint, summaries and methods; and pages have the tables' numbers."""
     rng, paths = np.random.default_rng(3), []
     columns = {
         "x": {"bounds": [-4, 4]},
@@ -104,28 +104,45 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
     command("dp-learn", paths[0], "--report", "--out", "learned")
     command("dp-learn", "describe", paths[0], "--out", "described")
     command("dp-learn", "compare", *paths, "--report", "--out", "compared")
+    command("dp-learn", "joint", *paths, "--report", "--out", "joined")
 
     learned, described, compared = learn_graph(paths[0]), describe(paths[0]), compare_networks(paths)
+    joined = learn_joint(paths).result()
     assert repr(compared) == "<Comparison of 1.tar, 2.tar>"
     marked, plain = r'data-order="(-?[\d.]+(?:e-?\d+)?)"', r'<td class="number">(-?[\d.]+(?:e-?\d+)?)<'
-    files = {name: read_tables(tmp_path / name, marked) for name in ("learned", "compared")}
+    files = {name: read_tables(tmp_path / name, marked) for name in ("learned", "compared", "joined")}
     files["described"] = read_tables(tmp_path / "described", plain)
     pairs = learned.pairs().set_index(["source", "target"])
+    variables = learned.estimate.variables
+    with open_bundle(paths[0]) as bundle:
+        counted = np.concatenate([margin.counts for margin in bundle.margins()])
+    assert [*files["learned"]["margins"]["count"]] == [*counted]
     python = {
-        "learned": {"edges": learned.edges(), "nodes": learned.nodes(), "pairs": learned.pairs()},
+        "learned": {
+            "edges": learned.edges(),
+            "nodes": learned.nodes(),
+            "pairs": learned.pairs(),
+            "loadings": pd.DataFrame(variables.loadings),
+        },
         "described": {"description": described.columns, "crosstabs": described.crosstabs},
+        "joined": {"changes": pd.DataFrame(joined.changes())},
         "compared": {"differences": compared.pairs(), "strengths": compared.strengths()},
     }
     for result, tables in python.items():
         for name, table in tables.items():
-            found = files[result][name].fillna({"level": ""} if "level" in table else {})
+            levels = [column for column in table if "level" in column]
+            found = files[result][name].astype(dict.fromkeys(levels, object)).fillna(dict.fromkeys(levels, ""))
             pd.testing.assert_frame_equal(found, table, check_dtype=False, rtol=1e-14)
-    variables = learned.estimate.variables
     for name, matrix in {"precision": variables.precision, "covariance": variables.covariance}.items():
         assert np.allclose(files["learned"][name].iloc[:, 1:], matrix, rtol=1e-14, atol=0.0)
     ranking = files["learned"]["ranking"].set_index(["source", "target"])["evidence"]
     pd.testing.assert_series_equal(ranking, pairs.loc[ranking.index, "evidence"], rtol=1e-14)
-    for folder, result in {"learned": learned.result(), "compared": compared.result(), "described": described}.items():
+    for folder, result in {
+        "learned": learned.result(),
+        "compared": compared.result(),
+        "described": described,
+        "joined": joined,
+    }.items():
         assert json.loads((tmp_path / folder / "summary.json").read_text()) == json.loads(json.dumps(result.summary))
     assert (tmp_path / "learned" / "methods.txt").read_text() == learned.methods()
 

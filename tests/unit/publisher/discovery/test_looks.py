@@ -58,7 +58,6 @@ def test_declared_words_for_gaps_are_gaps() -> None:
         (Look.WHOLE, ",", ["2,047", "1.234", "R$ 1.234,50", "12,5%", "1,234.5"], [2.047, 1234.0, 1234.5, 12.5, None]),
         (Look.TRUTH, "", ["yes", "FALSE", "5", ""], [1.0, 0.0, None, None]),
         (Look.WORD, "", [" a ", "NA", ""], ["a", "NA", None]),
-        (Look.DAY_FIRST, "", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
         (
             Look.MONTH_FIRST_TIME,
             "",

@@ -78,12 +78,6 @@ def test_identifiers_and_constants_are_pointed_out_once_each() -> None:
         assert f": {names}." in note
 
 
-def test_few_rows_tell_nothing_by_their_values() -> None:
-    """Ten different numbers are no sign of an identifier."""
-    frame = pd.DataFrame({"a": range(10), "b": 1})
-    assert notes_on(open_table(frame), dict.fromkeys(frame, "integer")) == []
-
-
 def test_only_the_first_rows_are_read() -> None:
     """One batch is all that is asked of a table of any length, so that the look costs little."""
 
