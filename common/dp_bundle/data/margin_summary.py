@@ -157,7 +157,7 @@ def _bars_of_numbers(margin: Margin, filled: Floats, sigma: float) -> tuple[list
         first, last = np.searchsorted(ends, [low, high], side="right") - 1
         cells = cells[(cells >= first) & (cells <= last)]
 
-    if bool((edges % 1.0 == 0.5).all()) and len(cells) <= _MOST_BARS:
+    if margin.is_whole and len(cells) <= _MOST_BARS:
         return [_whole_bar(*ends[cell : cell + 2].tolist()) for cell in cells], np.eye(len(filled))[cells]
     if not low < high:
         return [], np.empty((0, len(filled)))
@@ -227,7 +227,7 @@ def _quantile(
         return Estimate(name, value, min(low, value), max(high, value))
     ends = np.concatenate([[-math.inf], np.interp(k, np.arange(1, m), edges), [math.inf]])
     low, high = float(ends[first + 1]), float(ends[last + 1])
-    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
+    is_whole = margin.is_whole  # several of which may be in a cell
     heaps = find_heaps(filled_shares, cell_ends(edges, None, is_whole=is_whole), sigma / n_filled, is_whole=is_whole)
     value = heaps[cell] if cell in heaps else _at(margin, shares, share)
     if is_whole:
@@ -251,7 +251,7 @@ def _at(margin: Margin, filled: Floats, share: float) -> float:
 def _whole_values(margin: Margin) -> Floats | None:
     """Return the number that each cell holds, where every cell holds one."""
     edges = margin.edges
-    single = bool(len(edges)) and bool((np.diff(edges) == 1.0).all()) and float(edges[0] % 1.0) == 0.5
+    single = margin.is_whole and bool((np.diff(edges) == 1.0).all())
     return np.append(edges - 0.5, edges[-1] + 0.5) if single else None
 
 
