@@ -160,7 +160,7 @@ def _bars_of_numbers(margin: Margin, filled: Floats, sigma: float) -> tuple[list
         first, last = np.searchsorted(ends, [low, high], side="right") - 1
         cells = cells[(cells >= first) & (cells <= last)]
 
-    if bool((edges % 1.0 == 0.5).all()) and len(cells) <= _MOST_BARS:
+    if margin.is_whole and len(cells) <= _MOST_BARS:
         return [_whole_bar(*ends[cell : cell + 2].tolist()) for cell in cells], np.eye(len(filled))[cells]
     if not low < high:
         return [], np.empty((0, len(filled)))
@@ -222,7 +222,7 @@ def _quantile(
     spread = clipped * (1 - clipped) / n_filled + part * (1 - part) * np.minimum(one, inside) * inside
     away = NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + spread) + 0.5 * one
     cell, start, end = int(np.searchsorted(np.cumsum(filled_shares), share)), 0, m
-    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
+    is_whole = margin.is_whole  # several of which may be in a cell
     if is_whole:
         widths = np.diff(edges, prepend=-math.inf, append=math.inf)
         start = _begin_of_whole(counts, widths, sigma, share * n_filled)
@@ -273,7 +273,7 @@ def _at(margin: Margin, filled: Floats, share: float) -> float:
 def _whole_values(margin: Margin) -> Floats | None:
     """Return the number that each cell holds, where every cell holds one."""
     edges = margin.edges
-    single = bool(len(edges)) and bool((np.diff(edges) == 1.0).all()) and float(edges[0] % 1.0) == 0.5
+    single = margin.is_whole and bool((np.diff(edges) == 1.0).all())
     return np.append(edges - 0.5, edges[-1] + 0.5) if single else None
 
 

@@ -88,6 +88,11 @@ class Margin(Brief):
         return bool(len(self.edges)) or not self.labels
 
     @property
+    def is_whole(self) -> bool:
+        """True if cells are of whole numbers."""
+        return bool(len(self.edges)) and bool((self.edges % 1.0 == 0.5).all())
+
+    @property
     def n_filled(self) -> int:
         """The number of cells of rows with a value."""
         return len(self.counts) - self.has_gaps

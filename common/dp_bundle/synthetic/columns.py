@@ -110,7 +110,7 @@ class Histogram:
         self.steps = Steps.of_shares(shares, scores)
         self.fill, _ = mean_and_deviation(scores, self.shares)
         edges = margin.edges
-        self.is_whole = bool(len(edges)) and bool(((edges - 0.5) % 1.0 == 0.0).all())
+        self.is_whole = margin.is_whole
         self.low, self.high = cell_ends(edges, bounds, is_whole=self.is_whole)
         self.decimals = _decimals(self.high - self.low)
         for cell, value in find_heaps(

@@ -29,6 +29,7 @@ from dp_publish.policy.choices import OF_MOMENTS, STRENGTHS, Mechanism, ReleaseK
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
+_FARTHEST = 1e70  # of a number without bounds, so that products of four are still numbers
 MAX_LEVEL = 200  # characters
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
@@ -323,15 +324,13 @@ class ColumnPolicy(_Model):
             )
         if self.max_change is not None and self.kind not in (None, "integer"):
             raise PolicyError('max_change is for counts, which have kind = "integer"', "max_change")
-        if self.bounds is None:
-            return self
-        low, high = self.bounds
+        low, high = self.bounds or (-_FARTHEST, _FARTHEST)
         if not low < high or not math.isfinite(high - low):
             raise PolicyError(
                 f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]", "bounds"
             )
         whole = low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER
-        if self.holds.is_whole and not whole:
+        if self.bounds and self.holds.is_whole and not whole:
             raise PolicyError(
                 f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]", "bounds"
             )

@@ -118,7 +118,7 @@ class CovarianceMaker:
             errors = estimate_errors(noisy, lambda sums: mechanism.insecure_draw(sums, making.keystream))
         stated = state_moments(mechanism, noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
-        columns = state_columns(self._columns, noisy)
+        columns = state_columns(self._policy, self._columns, noisy)
         if noisy.earlier is not None:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
         ends = natural_ends(self._policy, columns, noisy)
@@ -196,13 +196,14 @@ def state_moments(
     return SecondMoments.model_validate(stated)
 
 
-def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[Column, ...]:
+def state_columns(policy: Policy, columns: tuple[Column, ...], released: NoisyMoments) -> tuple[Column, ...]:
     """Return the columns, with the standards by which two rounds took them."""
     if released.earlier is None:
         return columns
     described = released.earlier.described
     rounds, stated = (released.earlier.moments.scaling, released.scaling), []
-    for index, (column, declared) in enumerate(zip(columns, released.earlier.declared, strict=True)):
+    for index, column in enumerate(columns):
+        declared = "scale" in policy.column(column.name).model_fields_set
         places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
         by_cells = described is not None and bool(described.by_cells[index])

@@ -110,8 +110,6 @@ class FirstRound:
     fourth_powers, fourth_sigma, fourth_step : float
         The noisy sum of the rows' lengths in the second round to the fourth, over that of the radius. With it are its
         noise's standard deviation before rounding, and what it is a multiple of.
-    declared : tuple of bool
-        By column: whether its center and scale were declared.
     choices_mu : float
         The mu of everything that was chosen privately, for the unit of privacy.
     described : Described or None
@@ -126,7 +124,6 @@ class FirstRound:
     fourth_powers: float
     fourth_sigma: float
     fourth_step: float
-    declared: tuple[bool, ...]
     choices_mu: float
     described: Described | None = field(default=None, repr=False)
     positive: tuple[int, ...] = ()

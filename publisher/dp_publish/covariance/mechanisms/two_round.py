@@ -14,8 +14,9 @@ no row is. So everything is found privately first, each by a step with a cost of
 
 **Rare values.** A column may have most of its variance in few values that are far out. In units of its deviation they
 would make their rows long, and the noise on all other columns large. Shortened with the whole row, they would bias all
-its correlations. So a column's unit in the second round is at least so large that its clip comes no farther out than
-`_FARTHEST` lengths of a typical row. Its own correlations have more noise then, and no other's.
+its correlations. So a column's unit in the second round is so large that its values come no farther out than
+`FARTHEST`. That is up to where many are in its histogram and none beyond, else up to its clip. Its own correlations
+have more noise then, and no other's.
 
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
@@ -52,6 +53,7 @@ from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.margins import (
+    FARTHEST,
     MOST_COLUMNS,
     Described,
     MarginCounts,
@@ -86,7 +88,6 @@ from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
 _FIRST_RADII, _SECOND_RADII = (0.5, 16.0), (0.5, 4.0)  # the least and the largest, in lengths of a typical row
-_FARTHEST, _FEWEST = 3.0, 5.0  # of a clip in the second round: times the root of p, or of this
 _LEAST_DEVIATION, _MORE_IN_FEW = 0.2, 0.19  # of a column in the second round, in scales; and more where rows are few
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
 _LEAST_WIDTH = 1e-250  # of bounds
@@ -251,17 +252,14 @@ class TwoRound(Mechanism):
         witness.drawing()
         places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
         centers, scales, positive = counts.find(places, shares.place, shares.range, play)
-        described, clips, floors = None, np.full(len(scales), least), np.zeros(len(scales))
-        gaps: tuple[int, ...] = ()
-        maps: dict[int, Scores] = {}
+        described, clips, floors = None, np.full(len(scales), least), np.full(len(scales), least / FARTHEST)
         low, high = np.array([(place.low, place.high) for place in places]).T
         if self.has_margins(n_rows):
             described = self._describe(rows, (centers, scales), n_rows, shares.margins, play)
             low, high, clips, floors = described.low, described.high, described.clips, described.floors
             centers, scales = described.centers, described.scales
-            gaps, maps = described.gaps, described.maps
-            rows = _as_described(rows, gaps, maps)
-        clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales) * np.maximum(floors, 1.0)
+            rows = _as_described(rows, described.gaps, described.maps)
+        clips = np.minimum(clips, np.maximum(high - centers, centers - low) / scales)
         p = len(clips)
 
         # the first round, in units that put all clips at the same place
@@ -276,24 +274,20 @@ class TwoRound(Mechanism):
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
-        farthest = _FARTHEST * math.sqrt(max(p, _FEWEST))
         least_deviation = _LEAST_DEVIATION + _MORE_IN_FEW * scarcity(self.row_mu, n_rows, p) ** 2
-        floors = np.maximum(floors, least_deviation) / units
-        transform, deviations, length = whiten(covariance, noise, np.maximum(clip / farthest, floors))
+        transform, deviations, length = whiten(covariance, noise, np.maximum(floors, least_deviation) / units)
         frame = RoundMap(low, high, mean, scales * units * deviations * (length * _SECOND_RADII[1]), transform)
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, (shares.choice, shares.second), _OFFSETS[1], play)
-        own = places_after(gaps, len(places))
+        own = places_after(described.gaps if described else (), len(places))
         beyond = zip(own.tolist(), counts.count_beyond(frame.low[own], frame.high[own]), strict=True)
-        clipped = [0 if place in maps else number for place, number in beyond]
+        clipped = [0 if described and place in described.maps else number for place, number in beyond]
         witness.clipped(int(sums.counts[chosen + 1 :].sum()), clipped)
         total, most = sums.fourth_powers(chosen)
         lengths = NoisyLengths(shares.lengths, most)
         noisy_total = play(lengths, total)
 
-        declared = np.ones(p, dtype=np.bool_)
-        declared[own] = [place.is_declared for place in self.places]
         earlier = FirstRound(
             moments=first,
             clip=clip,
@@ -301,7 +295,6 @@ class TwoRound(Mechanism):
             fourth_powers=math.ldexp(noisy_total, -lengths.bits),
             fourth_sigma=math.ldexp(lengths.sigma, -lengths.bits),
             fourth_step=2.0**-lengths.bits,
-            declared=tuple(declared.tolist()),
             choices_mu=shares.choices * self.max_rows,
             described=described,
             positive=positive,

@@ -25,15 +25,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats, Integers
+from dp_bundle.data.margin_summary import cell_ends, find_body
 from dp_bundle.data.margins import Counts, Margin, Scores, mean_and_deviation, middle_scores
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
 _FINENESS, _STEPS = 0.65, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these
 _SPAN = 6.0  # of the cells on either side, on the scale of asinh: 201 scales
+FARTHEST = 8.0  # deviations that the values of a column count with at most in the lengths of rows
+_MANY = 20.0  # standard deviations of a count, beside cells of noise: values end there
 MOST_COLUMNS = 2048  # that are published
 MOST_WHOLE = 64  # whole numbers that are counted one by one
 _LEAST_DEVIATION = 0.05  # of what a column becomes
@@ -99,9 +101,9 @@ class Described:
         The ends, centers and scales of what all columns are then, and how many scales from its center each may be:
         infinitely many where its ends are as near.
     floors : ndarray of float64, shape (p,)
-        The least deviation that a column counts with in the lengths of rows, in scales: 0 but for indicators of gaps.
-    by_cells : ndarray of bool, shape (p,)
-        Whether center and scale are the mean and the standard deviation by the histogram.
+        The least deviation that a column counts with in the lengths of rows, in scales.
+    by_cells : ndarray of float64, shape (p,)
+        1 where center and scale are the mean and the standard deviation by the histogram, 0 elsewhere.
     """
 
     margins: tuple[Margin, ...]
@@ -114,7 +116,7 @@ class Described:
     scales: Floats
     clips: Floats
     floors: Floats
-    by_cells: NDArray[np.bool_]
+    by_cells: Floats
 
 
 def places_of_whole(columns: Sequence[RawColumn], places: Sequence[Place]) -> tuple[Place, ...]:
@@ -240,9 +242,10 @@ def describe_columns(
             low, high, limit = scores[0], scores[-1], least_clip
             center, scale = mean_and_deviation(scores, filled)
             scale = max(scale, _LEAST_DEVIATION)
+        reach = limit if len(entries) in maps else min(limit, _reach(margin, center, scale, sigma))
         by_cells = is_known or len(entries) in maps
         high = max(high, low + _LEAST_DEVIATION) if by_cells else high
-        entries.append((low, high, center, scale, limit if len(scores) > 2 else math.inf, 0.0, by_cells))
+        entries.append((low, high, center, scale, limit if len(scores) > 2 else math.inf, reach / FARTHEST, by_cells))
 
         # their gaps, if they stand out, and so do values
         least = max(_CLEAR * sigma, _LEAST_SHARE * n_rows)
@@ -252,9 +255,7 @@ def describe_columns(
         if column.has_gap_column or first in gaps:
             entries.append(_of_indicator(float(shares[-1]), _OF_GAPS))
 
-    low, high, centers, scales, clips, floors, by_cells = np.array(entries).T
-    own = low, high, centers, scales, clips, floors, by_cells.astype(np.bool_)
-    return Described(tuple(margins), sigma, maps, tuple(gaps), *own)
+    return Described(tuple(margins), sigma, maps, tuple(gaps), *np.array(entries).T)
 
 
 def suits_scores(values: Floats, scores: Floats, shares: Floats) -> bool:
@@ -338,6 +339,16 @@ def _clip(margin: Margin, center: float, scale: float, least: float, sigma: floa
     return float(limits[chosen + _FARTHER])
 
 
+def _reach(margin: Margin, center: float, scale: float, sigma: float) -> float:
+    """Return how far from its center a column's values are, in scales, if many are in either of the last cells."""
+    counts = margin.counts[: margin.n_filled]
+    first, end = find_body(counts, sigma)
+    if end - first < 2 or min(counts[first], counts[end - 1]) < _MANY * sigma:
+        return math.inf
+    low, high = cell_ends(margin.edges, None, is_whole=margin.is_whole)
+    return float(max(center - low[first], high[end - 1] - center)) / scale
+
+
 def _values_of(margin: Margin, place: Place, *, is_known: bool) -> Floats:
     """Return a number for each cell: the whole one, or its middle, and of an outermost one its end."""
     if is_known:
@@ -351,7 +362,7 @@ def _values_of(margin: Margin, place: Place, *, is_known: bool) -> Floats:
 def _of_indicator(share: float, floor: float = 0.0) -> Sequence[float]:
     """Return what is told of a column that is 1 in a share of the rows, which by rounding may exceed 1."""
     mean = min(share, 1.0)
-    return -1.0, 1.0, mean, max(math.sqrt(mean * (1 - mean)), _LEAST_DEVIATION), math.inf, floor, True
+    return -1.0, floor or 1.0, mean, max(math.sqrt(mean * (1 - mean)), _LEAST_DEVIATION), math.inf, floor, True
 
 
 def _has_known_cells(column: RawColumn, place: Place) -> bool:

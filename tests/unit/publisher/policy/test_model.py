@@ -91,6 +91,10 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ("[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n", "for a covariance release"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 20.0", "center must be within"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 0.0\nscale = 21.0", "scale must be"),
+        (
+            f"{COVARIANCE}mu = 1.0\n[columns.a]\ncenter = 0.0\nscale = 1.7e308",
+            "scale must be",
+        ),  # its square is no number
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
         ('[table]\ndelimiter = "1"', "table.delimiter"),
         ('[table]\ndecimal = "x"', "table.decimal"),

@@ -111,14 +111,12 @@ def test_a_scale_is_not_floored_by_the_width_of_bounds(bounds: tuple[float, ...]
     assert scaling.centers == pytest.approx(MEANS + 50.0, abs=0.5 * SCALES.max())
     assert (clip * scaling.half_widths / SCALES > 3.0).all()  # what values are clipped to
     assert (clip * scaling.half_widths / SCALES < 30.0).all()
-    assert released.earlier.declared == (False,) * 3
 
 
 def test_declared_places_are_used_and_cost_nothing() -> None:
     """Declared centers and scales are taken as they are, one row be the centers, and only radii are then chosen."""
     released, _ = release(Passes(np.vstack([MEANS, chain(500)])), mechanism(declared=True))
     assert released.earlier.moments.scaling.centers.tolist() == MEANS.tolist()
-    assert released.earlier.declared == (True,) * 3
     assert released.earlier.choices_mu == pytest.approx((2 * 0.0075) ** 0.5)
 
 
@@ -300,6 +298,7 @@ def test_column_is_clipped_where_counts_stand_out_no_more() -> None:
     assert described(values).clips == 2.0 * 1.25**3
     assert 30.0 <= described(rare).clips < 30.0 * 1.25**4
     assert described(one).clips < 5.0
+    assert described(np.arange(2000) < 40, whole=True).floors < 1.0  # ones are 7 deviations off, and nothing is beyond
 
 
 def test_scores_are_for_many_values_far_from_normal() -> None:
