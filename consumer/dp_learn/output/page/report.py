@@ -65,8 +65,7 @@ from dp_learn.output.page.links import (
     plain_table,
 )
 from dp_learn.output.summary import GraphResult
-from dp_learn.pipeline.fit import SURE
-from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.pipeline.selection import Selection
 
@@ -278,19 +277,15 @@ _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
 def explain_refit(learned: Learned) -> str:
-    """Return sentences on the links that the chosen penalty leaves, where the fit has fewer or more; or nothing."""
+    """Return a sentence on the links that the chosen penalty leaves, where the fit on these has fewer; or nothing."""
     estimates = (learned.fit.solution.precision, learned.fit.precision)
-    chosen, fitted = (np.triu(learned.fit.nodes.linked(each), 1) for each in estimates)
-    n_chosen, n_left, n_added = (int(np.count_nonzero(each)) for each in (chosen, chosen & fitted, fitted & ~chosen))
-    said = []
-    if n_left < n_chosen:
-        said.append(
-            f"It leaves {counted(n_chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of "
-            f"the penalty, and left {n_left:,} of them."
-        )
-    if n_added:
-        said.append(f"Added to it: {counted(n_added, 'link')} of at least {AT_LEAST:g} that tests find at {SURE:.0%}.")
-    return " ".join(said)
+    chosen, left = (int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1))) for each in estimates)
+    if left >= chosen:
+        return ""
+    return (
+        f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
+        f"penalty, and left {left:,} of them."
+    )
 
 
 def draw_paths(found: GraphResult) -> list[Figure]:
