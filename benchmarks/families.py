@@ -5,9 +5,9 @@
 
 Every draw publishes a new table and learns from the file, as the commands do. Its rows are functions of normal
 variables with about p/2 links of .3 and p/6 of .15, along a chain.
-What is estimated is, exactly: the partial correlations of columns that stand as values, of the normal variables behind
-those that stand as scores, and of scores that stay as they are (of a column with rare ones). Bounds are declared for
-whole numbers alone.
+What is estimated is, exactly: the partial correlations of columns that stand as values, pulled in to the ends that the
+release states, of the normal variables behind those that stand as scores, and of scores that stay as they are (of a
+column with rare ones). Bounds are declared for whole numbers alone.
 
 For each cell: the share of 95 % intervals that hold the true value, of links and of all other pairs; for targets above
 .2, the mean of estimate less truth, in standard errors; false discoveries of the list at 5 %; draws without intervals.
@@ -123,6 +123,9 @@ def targets(bundle: Bundle, families: list[str], correlations: Floats, known: di
         if column.transform is not None:
             key = (family, "scores") if column.name in weak else ("gaussian",)
             change = (lambda z, f=change: stats.rankdata(f(z))) if column.name in weak else FAMILIES["gaussian"]
+        elif (ends := bundle.release.ends_of(column)) is not None:
+            key = (family, *map(str, ends))
+            change = lambda z, f=change, ends=ends: np.clip(f(z), *ends)  # noqa: E731
         if key not in known:
             known[key] = coefficients(change)
         found.append(known[key])

@@ -3,9 +3,9 @@
     OPENBLAS_NUM_THREADS=1 DPGRAPH_DATA=... python benchmarks/plain_commands.py [--tables adult] [--mu 1] [--draws 3]
 
 Tables are scikit-learn's, those in $DPGRAPH_DATA, and statsmodels's where it is installed. Every draw publishes
-the table by `dp-publish TABLE --mu MU` and learns from the file as `dp-learn` does. What is estimated is known from the
-table, as releases state it: correlations of values, pulled in to the ends that the release has, or of normal scores by
-the cells of its histograms (with --ranks, by the table's own ranks, which no reader can know).
+the table by `dp-publish TABLE --mu MU --unit row` and learns from the file as `dp-learn` does. What is estimated is
+known from the table, as releases state it: correlations of values, pulled in to the ends that the release has, or of
+normal scores by the cells of its histograms (with --ranks, by the table's own ranks, which no reader can know).
 
 A line has the columns that noise drowned, the root mean square error of correlations of the default, and over that of
 noisy rows, of values and of scores by themselves; the share of 95 % intervals of links (clean |partial correlation| of
@@ -103,7 +103,8 @@ def released(table: pd.DataFrame, *words: str) -> Iterator[Bundle]:
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         os.environ["DPGRAPH_HOME"] = f"{folder}/home"
         table.to_csv(f"{folder}/t.csv", index=False)
-        cli.main(["publish", f"{folder}/t.csv", "--out", f"{folder}/t.tar", *words], standalone_mode=False)
+        command = ["publish", f"{folder}/t.csv", "--out", f"{folder}/t.tar", "--unit", "row", *words]
+        cli.main(command, standalone_mode=False)
         with open_bundle(f"{folder}/t.tar") as bundle:
             yield bundle
 

@@ -64,12 +64,12 @@ class Steps:
         """Return the step of each rank, in [0, 1]."""
         return np.searchsorted(self.ends, ranks, side="right")
 
-    def coefficients(self) -> Floats:
-        """Return the Hermite coefficients a_1, a_2, ... of the function over its standard deviation, shape (100,).
+    def coefficients(self, n_terms: int = TERMS) -> Floats:
+        """Return the Hermite coefficients a_1, a_2, ... of the function over its standard deviation, 100 by default.
 
         That of a jump at t is, from the definition of the polynomials, h_{n-1}(t) phi(t) / sqrt(n), with normalised h.
         """
-        found = np.zeros(TERMS)
+        found = np.zeros(n_terms)
         _, deviation = mean_and_deviation(self.values, self.shares)
         inside = (self.ends > 0.0) & (self.ends < 1.0)
         if deviation < LEAST_DEVIATION or not inside.any():
@@ -78,7 +78,7 @@ class Steps:
         jumps = np.diff(self.values)[inside] / deviation * np.exp(-0.5 * t**2) / math.sqrt(2 * math.pi)
 
         before, this = np.zeros(len(t)), np.ones(len(t))
-        for n in range(1, TERMS + 1):
+        for n in range(1, n_terms + 1):
             found[n - 1] = jumps @ this / math.sqrt(n)
             before, this = this, (t * this - math.sqrt(n - 1) * before) / math.sqrt(n)
         return found

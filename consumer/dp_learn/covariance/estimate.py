@@ -243,11 +243,6 @@ def in_slices(n_rows: int, part: Callable[[slice], FloatArray]) -> FloatArray:
     return whole
 
 
-def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
-    """Return the errors of the sum of independent forms, of at least one."""
-    return reduce(add, parts)
-
-
 def inner_product(x: Any, y: Any) -> float:
     """Return the sum of the products of entries of two matrices, sparse or not, or of one `Weighted` with itself."""
     if isinstance(x, Weighted):
@@ -397,8 +392,12 @@ class NoisyCovariance(KnownErrors):
 
     def draw(self, rng: np.random.Generator, _: FloatArray, root: FloatArray) -> FloatArray:
         """Return what the noise adds to the covariance R R' of the rows, less what it adds on average, drawn."""
+        noise = np.diag(self.noise_variance)
+        own = np.sqrt(noise) if self.noise_shared is None else root_of(noise + self.noise_shared)
+        crossed = root @ rng.standard_normal(root.shape) @ own.T
+        gaussian = (crossed + crossed.T + sandwich(own, draw_symmetric(rng, len(root)))) / math.sqrt(self.n_rows - 1)
         fourth = np.sqrt(np.maximum(self.noise_fourth_cumulant, 0.0) / self.n_rows)
-        return gaussian_noise(self, rng, root) + np.diag(fourth * rng.standard_normal(len(root)))
+        return np.asarray(gaussian + np.diag(fourth * rng.standard_normal(len(root))))
 
     def terms(self, c: Any, b: Any) -> ErrorTerms:
         """Return the errors that the noise makes of the forms, and the noise with rows."""
@@ -589,17 +588,8 @@ class NoiseLaw(KnownErrors):
 
     def draw(self, rng: np.random.Generator, covariance: FloatArray, root: FloatArray) -> FloatArray:
         """Return noise drawn from the law, for rows of this covariance R R': the rest as of independent rows."""
-        rest = 0.0 if self.rest is None else gaussian_noise(self.rest, rng, root)
+        rest = 0.0 if self.rest is None else self.rest.draw(rng, covariance, root)
         return self.entries.draw(rng, self.basis, covariance) + rest
-
-
-def gaussian_noise(source: NoisyCovariance, rng: np.random.Generator, root: FloatArray) -> FloatArray:
-    """Return what Gaussian noise on rows adds to their covariance R R', less what it adds on average."""
-    noise = np.diag(source.noise_variance)
-    own = np.sqrt(noise) if source.noise_shared is None else root_of(noise + source.noise_shared)
-    crossed = root @ rng.standard_normal(root.shape) @ own.T
-    drawn: FloatArray = crossed + crossed.T + sandwich(own, draw_symmetric(rng, len(root)))
-    return drawn / math.sqrt(source.n_rows - 1)
 
 
 def root_of(covariance: FloatArray) -> FloatArray:

@@ -417,10 +417,8 @@ def bundle_sources(
     )
     if differ or (not blocks and any(source.has_level_columns for each in bundles for source in each.release.sources)):
         alike, notes = find_shared(bundles, apart, blocks=blocks)
-        if len(alike) < 2 and not differ:
+        if len(alike) < 2 and (apart[_DIFFERING] or not differ):
             raise SchemaError(f"{notes[0]}; compare the releases by dp-learn compare, which takes categories")
-        if len(alike) < 2 and apart[_DIFFERING]:
-            raise SchemaError(f"fewer than two columns can be {done}: {'; '.join(notes)}. Learn from each alone")
     for bundle in bundles[1:]:
         require_same_columns(bundle, bundles[0], told, done, alike if len(alike) > 1 else ())
     as_scores, said = _describe_scores(bundles, done, alike)
@@ -506,7 +504,6 @@ def find_shared(
     return shared, [f"{what}{names}" for what, names in said.items() if names]
 
 
-_MIXED = "what stands as normal scores in some of the releases and as values in others is left out: "
 _DIFFERING = (
     "columns of scores that differ in their levels, or in their distribution by more than noise and chance explain, "
     "are left out: "
@@ -517,15 +514,16 @@ def _columns_apart(bundles: Sequence[Bundle], done: str) -> dict[str, list[str]]
     """Return the raw columns whose scores are not alike in all releases that have them, by what is said of them."""
     columns = [bundle.release.columns for bundle in bundles]
     scored = [{column.source_name for column in own if not column.has_values} for own in columns]
-    every = [{column.source_name for column in own} for own in columns]
     always = scored[0].intersection(*scored)
-    mixed = sorted(scored[0].union(*scored).difference(always).intersection(*every))
+    common = set.intersection(*({column.source_name for column in own} for own in columns))
+    mixed = sorted(common & scored[0].union(*scored) - always)
     differing = list[str]()
     if len(bundles) > 1 and always and all(bundle.release.margins is not None for bundle in bundles):
         from dp_learn.covariance.scores import find_differing  # with scipy, which others have no use for
 
         differing = find_differing(bundles, done)
-    return {_MIXED: mixed, _DIFFERING: differing}
+    what = "what stands as normal scores in some of the releases and as values in others is left out: "
+    return {what: mixed, _DIFFERING: differing}
 
 
 def share_columns(
@@ -594,9 +592,9 @@ def _describe_scores(
         return (), []
     from dp_learn.covariance.scores import latent_columns, weak_columns  # with scipy, which others have no use for
 
-    as_scores, said = list[str](), list[str]()
+    as_scores, said = set[str](), list[str]()
     if len(bundles) > 1:
-        as_scores = [*weak_columns(bundles)]
+        as_scores = weak_columns(bundles)
         said.append(
             "normal scores are pooled: of no column among them, the distribution differs from that of the first "
             "release by more than noise, chance and 0.02 of the rows. Each release alone has its histograms"

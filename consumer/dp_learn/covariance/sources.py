@@ -238,12 +238,10 @@ def _change_released(
 ) -> tuple[FloatArray, ReleasedCovariance]:
     """Return a released mean and covariance without some gaps."""
     forms, shift, rest = leave_out_gaps(mean, released.debiased, gaps)
-    noise, debiased, on_rows = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(forms))
-    if noise is not None:
-        if noise.rest is not None:  # of normal scores, where gaps' indicators have none
-            on_rows = forms**2 @ noise.rest.noise_variance
-        as_rows = NoisyCovariance(released.n_rows, debiased, on_rows, np.zeros(len(forms)), rest)
-        noise = replace(noise.of_forms(forms), rest=as_rows)
+    noise, debiased, nothing = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(mean))
+    if noise is not None:  # of normal scores there is something already, but none of gaps' indicators
+        own = noise.rest or NoisyCovariance(released.n_rows, released.debiased, nothing, nothing)
+        noise = replace(noise.of_forms(forms), rest=replace(own.of_forms(forms), noise_shared=rest))
     return forms @ (mean - shift), replace(released, debiased=debiased, noise=noise)
 
 

@@ -81,7 +81,6 @@ from dp_learn.covariance.estimate import (
     in_slices,
     inner_product,
     keep_columns,
-    sum_errors,
 )
 from dp_learn.matrices.linalg import (
     FloatArray,
@@ -168,7 +167,7 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
     if len(errors) == 1:
         return errors[0]
     if not pooled.same_rows:
-        return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
+        return reduce(add, [error.times(factor) for error, factor in zip(errors, squared, strict=True)])
     c = clean_forms(pooled, b)
     own = [source.known_noise.terms(c, sparse_if_worth_it(b)) for source in pooled.sources]
     mechanism = _mechanism(pooled, c, b)
@@ -178,7 +177,7 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
             (error.rows(rows) + terms.errors(rows).times(-1.0)).times(factor / sum(squared))
             for error, terms, factor in zip(errors, own, squared, strict=True)
         ]
-        return _possible(sum_errors(left)) + mechanism.errors(rows)
+        return _possible(reduce(add, left)) + mechanism.errors(rows)
 
     return by_rows(len(c), combined)
 

@@ -255,8 +255,8 @@ def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDA
 
     It is the first of `fit_common_graphs` on which enough pairs can be compared, or the last, which has no edge.
     """
-    labels = together.nodes[0].labels
-    pairs = np.triu_indices(len(together.nodes[0].names), 1)
+    same = together.nodes[0]
+    pairs = np.triu_indices(len(same.names), 1)
     for edges, fits, errors, is_thinner in fit_common_graphs(together.pooled, together.nodes):
         each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
         releases = [
@@ -266,7 +266,7 @@ def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDA
             for sample, pooled, nodes, precision, error in each
         ]
         found = edges, releases, is_thinner
-        clear = [estimate.is_clear for estimate in estimate_releases(releases, labels, pairs)]
+        clear = [estimate.is_clear for estimate in estimate_releases(releases, same.labels, pairs)]
         if np.mean(np.all(clear, axis=0)) >= ENOUGH:
             break
     return found

@@ -53,7 +53,7 @@ from dp_learn.inference.edges import (
 from dp_learn.inference.nodes import block_statistics, normal_scores
 from dp_learn.matrices.checks import align_numbers, column_labels
 from dp_learn.matrices.choices import RepairMethod, Rule, Weights
-from dp_learn.matrices.linalg import FloatArray, median_above_diagonal, two_sided
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, median_above_diagonal, two_sided
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.pipeline.graph import AT_LEAST, is_strong
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, label_nodes, start_of_tests
@@ -150,10 +150,11 @@ def fit_nodes(sample: Sample, nodes: Nodes, pooled: PooledCovariance, debiased: 
             solution,
         )
 
-    sure = None if first is None else first.sure
-    refitted = _refit(repair.covariance, solution, nodes, weights, settings, sure) if settings.refit else None
+    linked = nodes.linked(solution.precision)
+    edges = linked | (first is not None and first.sure)
+    refitted = _refit(repair.covariance, solution, nodes, weights, settings, edges) if settings.refit else None
     reported = refitted or GraphFit(solution.precision, 1.0)
-    if selection and (nodes.linked(reported.precision) & ~nodes.linked(solution.precision)).any():
+    if selection and refitted and (edges != linked).any():
         selection = replace(selection, rule=f"{selection.rule}, with strong links that tests find")
     precision, start = nodes.in_data_units(reported.precision), None if first is None else first.start
     return Fit(
@@ -278,25 +279,16 @@ def _refit(
     nodes: Nodes,
     weights: FloatArray | None,
     settings: Settings,
-    sure: npt.NDArray[np.bool_] | None = None,
+    edges: npt.NDArray[np.bool_],
 ) -> GraphFit | None:
-    """Return the fit on the graph of the penalised estimate, with what is sure as well if that has one.
-
-    None where none is certified.
-    """
-    edges = nodes.spread(nodes.linked(solution.precision))
+    """Return the fit on a graph of the nodes, that of the penalised estimate or more; None where none is certified."""
+    edges = nodes.spread(edges)
     if not nodes.are_numbers:
         n_nodes = len(nodes.names)
         fitted = solve_on_graph(matrix, edges, tol=settings.tol, max_iter=REFIT_MAX_ITER, n_nodes=n_nodes)
         return GraphFit(fitted.precision, 0.0) if fitted is not None and fitted.converged else None
 
     problem = make_problem(matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal)
-    if sure is not None and (sure & ~edges).any():
-        tol, solver = settings.tol, settings.solver
-        fitted = solve_on_graph(matrix, edges | sure, solver=solver, tol=tol, max_iter=REFIT_MAX_ITER, start=solution)
-        if fitted is not None and fitted.converged:
-            return GraphFit(fitted.precision, 0.0)
-
     return fit_on_graph(
         matrix,
         edges,
@@ -325,13 +317,13 @@ class FirstStage:
         score; zero on the diagonal.
     start : InferenceFit or None
         What the estimates of numbers start from, and the tests of the same pairs can start from.
-    sure : ndarray of bool, shape (G, G), or None
-        The strong links of numbers that tests find, where they can be relied on.
+    sure : ndarray of bool, shape (G, G), or bool
+        The strong links of numbers that tests find; False where these cannot be relied on.
     """
 
     evidence: FloatArray
     start: InferenceFit | None = None
-    sure: npt.NDArray[np.bool_] | None = None
+    sure: npt.NDArray[np.bool_] | bool = False
 
 
 def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> FirstStage | None:
@@ -357,18 +349,15 @@ def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatAr
         if nodes.are_numbers:
             start = fit_for_inference(pooled)
             evidence = scores_from(pooled, start.precision)
-            return FirstStage(evidence, start, _find_sure(pooled, start, evidence) if start.is_reliable else None)
+            if not (start.is_reliable and is_positive_definite(matrix)):  # all graphs have a fit where it is
+                return FirstStage(evidence, start)
+            strong = is_strong(normalized(desparsify(pooled, start.precision)), AT_LEAST)
+            return FirstStage(evidence, start, (pair_q_values(two_sided(evidence)) <= SURE) & strong)
         theta = nodes.rescale(start_of_tests(pooled, nodes, matrix)[0])
     except EstimationError:
         return None
     statistics = block_statistics(pooled, theta, nodes.labels, len(nodes.names))
     return FirstStage(np.maximum(normal_scores(*statistics), 0.0))
-
-
-def _find_sure(pooled: PooledCovariance, start: InferenceFit, evidence: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return the pairs of numbers that tests find and whose desparsified estimates are strong."""
-    strength = normalized(desparsify(pooled, start.precision))
-    return (pair_q_values(two_sided(evidence)) <= SURE) & is_strong(strength, AT_LEAST)
 
 
 def evidence_weights(evidence: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:

@@ -74,8 +74,7 @@ from dp_learn.output.page.links import (
     plain_table,
 )
 from dp_learn.output.summary import GraphResult
-from dp_learn.pipeline.fit import SURE
-from dp_learn.pipeline.graph import AT_LEAST, GraphEstimate
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
 from dp_learn.pipeline.selection import Selection
 
@@ -132,8 +131,7 @@ def make_report(found: GraphResult, command: str) -> str:
         "columns": columns_table(found, network),
         "maps": maps,
         "learned": found.learned,
-        "n_links": (0, 0, 0) if found.learned is None else count_links(found.learned),
-        "least": (AT_LEAST, SURE),
+        "n_links": (0, 0) if found.learned is None else count_links(found.learned),
         "visible": [] if seen is None else describe_visibility(seen),
         "visible_table": None if seen is None else visibility_table(seen),
         "margins": draw_margins(found.histograms, found.bundles[0].release),
@@ -275,12 +273,11 @@ _WIDE = 0.9  # over high, with the scale below
 _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
-def count_links(learned: Learned) -> tuple[int, int, int]:
-    """Return how many links the chosen penalty leaves, how many of these the fit has, and how many were added to it."""
+def count_links(learned: Learned) -> tuple[int, int]:
+    """Return the numbers of links that the chosen penalty leaves, and that the fit on these has."""
     estimates = (learned.fit.solution.precision, learned.fit.precision)
-    chosen, fitted = (np.triu(learned.fit.nodes.linked(each), 1) for each in estimates)
-    chosen_left, added = chosen & fitted, fitted & ~chosen
-    return int(np.count_nonzero(chosen)), int(np.count_nonzero(chosen_left)), int(np.count_nonzero(added))
+    chosen, left = (int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1))) for each in estimates)
+    return chosen, left
 
 
 def draw_paths(found: GraphResult) -> list[Figure]:

@@ -115,16 +115,11 @@ def test_chance_alpha_makes_a_fifth_of_an_edge() -> None:
 
 def test_fourth_cumulants_have_the_columns_units() -> None:
     """On a grid of 1/2 the rounded noise's cumulant is 1/16 of that on the integers: -1/120 of a step to the fourth."""
-    noises = [Noise.discrete_gaussian(0.5), Noise.rounded_gaussian(4.0, 1.0), Noise.rounded_gaussian(4.0, 0.5)]
-    kinds = ["integer", "continuous", "continuous"]
     columns = [
-        Column(name=kind, kind=kind, bounds=(0.0, 1.0), bounds_obtained="declared", noise=noise)
-        for kind, noise in zip(kinds, noises, strict=True)
+        Column(name="any", kind="continuous", bounds=(0.0, 1.0), bounds_obtained="declared", noise=noise)
+        for noise in (Noise.rounded_gaussian(4.0, 1.0), Noise.rounded_gaussian(4.0, 0.5))
     ]
-    k = np.arange(-9, 10)
-    discrete = np.average(k**4.0, weights=np.exp(-2.0 * k * k)) - 3 * noises[0].variance ** 2
-
-    np.testing.assert_allclose(noise_fourth_cumulants(columns), [discrete, -1 / 120, -1 / 1920], rtol=1e-12)
+    np.testing.assert_allclose(noise_fourth_cumulants(columns), [-1 / 120, -1 / 1920], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

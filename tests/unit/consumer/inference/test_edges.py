@@ -42,14 +42,6 @@ def test_desparsifying_leaves_an_error_of_second_order() -> None:
     np.testing.assert_allclose(found.standard_error**2, form_variances(pooled, exact + change), rtol=1e-12)
 
 
-def test_without_noise_partial_correlations_have_their_textbook_error() -> None:
-    """It is (1 - r^2) / sqrt(n - 1)."""
-    pooled = make_pooled(noise=0.0)
-    inference = infer_edges(pooled, np.linalg.inv(pooled.covariance))
-    r = inference.partial_correlation[UPPER]
-    np.testing.assert_allclose(inference.partial_error[UPPER], (1 - r**2) / np.sqrt(399), rtol=1e-8)
-
-
 def test_p_values_are_normal_and_q_values_benjamini_and_hochbergs() -> None:
     """P-values are those of scipy's normal scores, q-values scipy's, and error bars repeat both with intervals."""
     inference = make_inference(n_rows=60)
