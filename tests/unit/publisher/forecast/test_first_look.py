@@ -134,7 +134,7 @@ def test_declared_kinds_say_what_would_read_a_cell(tmp_path: Path) -> None:
 def test_frames_that_are_no_tables_are_named() -> None:
     """A series, and the column of a type that Arrow lacks."""
     frame = pl.DataFrame({"a": [1, 2], "b": [3, 4]}).with_columns(pl.col("b").cast(pl.Int128))
-    assert "by 'b'" in told(frame)
+    assert "column 'b'" in told(frame)
     assert "Series is no table" in told(pd.Series([1, 2]))
     assert "capitals" in told(pa.table({"Age": AGES, "age": SCORES}))
 
