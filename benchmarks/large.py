@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_bundle.engines.engine import Dask
+from dp_bundle.base.engine import Dask
 from dp_bundle.trust.signing import load_private_key
 from dp_bundle.trust.store import new_key_pair, private_key_path, public_key_path
 from dp_publish import Policy, publish

@@ -13,12 +13,11 @@ import pytest
 
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.covariance import calibration as moments_calibration
 from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wishart, wishart_difference
-from dp_publish.data import contribution_cap
+from dp_publish.release import contribution_cap, parts
 from dp_publish.release import covariance as covariance_release
-from dp_publish.release import parts
 from dp_publish.release import preparing as rows_release
 from dp_publish.rows import calibration, noise, private_bounds
 from dp_publish.rows import mechanism as rows

@@ -15,12 +15,12 @@ import pytest
 from dp_bundle.data.rows import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
-from dp_publish.data import contribution_cap, kinds, table, typed
+from dp_publish.data import kinds, table, typed
 from dp_publish.data.table import Table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import columns
 from dp_publish.policy.model import Policy
-from dp_publish.release import parts
+from dp_publish.release import contribution_cap, parts
 from dp_publish.release import preparing as rows_release
 from dp_publish.rows import calibration, mechanism
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream

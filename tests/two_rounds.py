@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data.matrix import write_triangle
 from dp_bundle.manifest.guarantee import NUMBER_PUBLIC
+from dp_bundle.manifest.noise import rounded_gaussian_variance
 from dp_bundle.manifest.release import CONSTANT_LABEL, Release
-from dp_bundle.privacy.noise import rounded_gaussian_variance
 
 Array = np.ndarray
 _RADIUS, _POWER = 2.5, 0.375  # in lengths of a typical row, and of the transform

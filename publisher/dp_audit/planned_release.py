@@ -34,7 +34,7 @@ from dp_audit.rows import attack_rows
 from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError
 from dp_bundle.manifest.costs import unit_costs
 from dp_bundle.manifest.guarantee import SLACK, EpsilonDelta, check_rows_guarantee
-from dp_bundle.privacy.noise import gaussian_delta
+from dp_bundle.manifest.noise import gaussian_delta
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.table import Source

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.bad_bundles.making import Case, Predicate, stated
 
-from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian_variance
+from dp_bundle.manifest.noise import discrete_gaussian_variance, rounded_gaussian_variance
 
 __all__ = ["CASES"]
 

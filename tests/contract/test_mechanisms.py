@@ -15,7 +15,7 @@ from tests.conftest import policy_with
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.matrix_noise import SecondMoments
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, publish
 from dp_publish.accounting.conversions import delta_for_epsilon

@@ -9,9 +9,9 @@ from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
+from dp_bundle.catalog.vocabularies import describe_in
 from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.describe.subject import Subject
-from dp_bundle.portals.vocabularies import describe_in
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 PRIVACY = '[dataset]\nname = "weekly"\n[privacy]\n{privacy}\n[columns."*"]\nkind = "integer"\nbounds = [0, 400]\n'

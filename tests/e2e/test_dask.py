@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
+from dp_bundle.base.engine import Dask
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.engines.engine import Dask
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.workers.cluster import Cluster

@@ -54,7 +54,7 @@ def test_archives_depend_on_the_sources_alone(tmp_path: Path) -> None:
         "dp_learn/py.typed",
         "dp_publish/py.typed",
     }
-    assert {f"dp_bundle/page/assets/{name}" for name in ("base.html", "parts.html", "page.css", "page.js")} <= set(
+    assert {f"dp_bundle/base/assets/{name}" for name in ("base.html", "parts.html", "page.css", "page.js")} <= set(
         names
     )
     assert {f"dp_learn/output/page/templates/{name}" for name in ("report.html", "graph.js")} <= set(names)

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy, untar
 
 from dp_bundle import open_bundle
+from dp_bundle.catalog.staging import stage_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.portals.staging import stage_bundle
 from dp_publish import Policy, publish
 
 pytestmark = pytest.mark.slow

@@ -15,10 +15,10 @@ from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.pages import describe_processing, page_beside
+from dp_bundle.catalog.vocabularies import dataverse_dataset, describe_in, hugging_face_card
 from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.vocabularies import dataverse_dataset, describe_in, hugging_face_card
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import integrate, special, stats
 from tests.statistical.transcripts import Turn, record, two_rounds, worst_neighbours
 
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum

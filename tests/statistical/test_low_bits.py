@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors, complement, eigenvalue_grid

@@ -9,7 +9,7 @@ from tests.conftest import policy_with, publish_alone
 from tests.statistical.worlds import names, random_graph
 
 from dp_bundle import open_bundle
-from dp_bundle.engines.engine import Processes
+from dp_bundle.base.engine import Processes
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
 from dp_learn.covariance.sample import Sample

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.two_round import TwoRound

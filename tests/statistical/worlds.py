@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_bundle.privacy.noise import (
+from dp_bundle.manifest.noise import (
     discrete_gaussian_fourth_cumulant,
     discrete_gaussian_variance,
     rounded_gaussian_variance,

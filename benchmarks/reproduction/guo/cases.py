@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.privacy.noise import discrete_gaussian_variance
+from dp_bundle.manifest.noise import discrete_gaussian_variance
 from dp_learn.covariance.sample import Sample
 from reproduction.data_sets import Floats, cell_signalling, chickenpox, congress, soil
 from reproduction.guo.grids import grid_voltages

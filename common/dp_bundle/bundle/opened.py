@@ -26,12 +26,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from dp_bundle.base.engine import Engine
 from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError, StoreError
 from dp_bundle.base.quoting import counted, quote_path
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
 from dp_bundle.describe.sentences import describe_size
-from dp_bundle.engines.engine import Engine
 from dp_bundle.files.cache import Cache
 from dp_bundle.files.new_files import read_at, regular_file
 from dp_bundle.files.opening import open_store

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from dp_bundle.base.engine import Engine, map_in_order
 from dp_bundle.base.errors import BundleError, BundleFormatError, DigestMismatchError, DpGraphError, errors_about
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.opened import Bundle, digest_part, members_at, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release, Shape, Statement, Subject
@@ -49,7 +49,7 @@ def open_bundle(
         Whether to accept a release older than one already seen.
     engine : Engine, optional
         What takes the digests of data, and reads many rows of the bundle: every core here, by default. Workers of
-        `Dask` from `dp_bundle.engines` read it at this path or URI themselves.
+        `Dask` from `dp_bundle.base.engine` read it at this path or URI themselves.
     anew : bool
         Whether every byte is read at the URI, and no copy of an earlier download. Otherwise `copies` of the bundle says
         which members were read so.

@@ -25,6 +25,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.base.document import fill_template
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, quote_path
 from dp_bundle.bundle.opened import Bundle, tar_beside
@@ -35,12 +36,11 @@ from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.pages import ASSETS, Listed, Refused, list_page, release_page, withdrawn_page
 from dp_bundle.catalog.shown import Facts, show_data
 from dp_bundle.catalog.site import Output, Site, Withdrawal, find_withdrawals, note_path, replacements, told_of
+from dp_bundle.catalog.vocabularies import describe_in, read_template
 from dp_bundle.data.learned import find_reader_package
 from dp_bundle.describe.sentences import describe_gaps, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.files.new_files import locked_folder, write_whole
-from dp_bundle.page.document import fill_template
-from dp_bundle.portals.vocabularies import describe_in, read_template
 from dp_bundle.trust.judging import Entries, Sighting, UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from dp_bundle.base.document import DIVERGING, MINUS, Page, PageTable, Shade, TableColumn, as_json, render_page
 from dp_bundle.base.quoting import counted, guard_cell, name_columns, quote_name
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.label import worded_label
@@ -29,7 +30,6 @@ from dp_bundle.describe.sentences import describe_size, of_hundred
 from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.document import DIVERGING, MINUS, Page, PageTable, Shade, TableColumn, as_json, render_page
 
 ASSETS = Path(__file__).with_name("assets")
 SCALE: tuple[Shade, ...] = DIVERGING[::2]  # of correlations

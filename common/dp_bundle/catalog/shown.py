@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.catalog.histograms import MOST_DRAWN, Picture, draw_margins, share_text, spell_number
 from dp_bundle.data.learned import Correlations, Network, find_reader
 from dp_bundle.data.margin_summary import NORMAL
 from dp_bundle.data.margins import Floats, response_margins
@@ -27,7 +28,6 @@ from dp_bundle.data.rows import to_numpy
 from dp_bundle.describe.sentences import describe_bounds, describe_scale, raw_meanings
 from dp_bundle.manifest.columns import NO_VALUE, Column, SourceKindName
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.histograms import MOST_DRAWN, Picture, draw_margins, share_text, spell_number
 
 _LINKED, _PUBLISHED = 50, 200  # raw and published columns, up to which a graph takes seconds
 _MOST_CELLS = 2**24  # of rows that are read for a page

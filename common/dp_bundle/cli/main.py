@@ -12,6 +12,7 @@ import click
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path
+from dp_bundle.catalog.names import FORMS, PORTALS
 from dp_bundle.cli.console import (
     ALWAYS,
     BundlePath,
@@ -30,7 +31,6 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.cli.keys import keys, trust
 from dp_bundle.files.places import RemotePath
-from dp_bundle.portals.names import FORMS, PORTALS
 from dp_bundle.trust.store import DEFAULT_KEY, TrustStore, load_key, own_key_name
 
 _MANY_ROWS = 10**8  # that are drawn for nobody who did not say how many
@@ -55,9 +55,9 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
       dp-bundle describe wine.bundle.tar --as dcat
     """
     from dp_bundle.bundle.writing import errors_of_writing
+    from dp_bundle.catalog.staging import describe_as
     from dp_bundle.describe.subject import licence_gap
     from dp_bundle.files.new_files import whole_file
-    from dp_bundle.portals.staging import describe_as
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         step("describing the bundle", quiet=quiet)
@@ -87,8 +87,8 @@ def stage(
     Example:
       dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
     """
+    from dp_bundle.catalog.staging import stage_bundle
     from dp_bundle.describe.subject import Subject
-    from dp_bundle.portals.staging import stage_bundle
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         step("writing the folder", quiet=quiet)
@@ -334,8 +334,8 @@ def export(
       dp-bundle export wine.bundle.tar --out wine.csv
       dp-bundle export wine.bundle.tar --combined
     """
+    from dp_bundle.catalog.staging import describe_worth, export_combined, export_csv
     from dp_bundle.describe.sentences import describe_size
-    from dp_bundle.portals.staging import describe_worth, export_combined, export_csv
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")

@@ -21,8 +21,8 @@ from dp_bundle.manifest.guarantee import (
     Guarantee,
 )
 from dp_bundle.manifest.matrix_noise import Margins, NoisyMatrix, SecondMoments
+from dp_bundle.manifest.noise import normal_tail
 from dp_bundle.manifest.release import MARGINS_NAME, TRANSFORM_NAME, Release
-from dp_bundle.privacy.noise import normal_tail
 
 SEVERAL_CELLS = (
     "Someone who is counted in several cells is protected less: in k cells at k times the rho, which is sqrt(k) times "

@@ -38,8 +38,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import require_one_line
-from dp_bundle.privacy.discrete_mu import DiscreteLoss, discrete_gaussian_mu
-from dp_bundle.privacy.noise import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
+from dp_bundle.manifest.discrete_mu import DiscreteLoss, discrete_gaussian_mu
+from dp_bundle.manifest.noise import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
 
 if TYPE_CHECKING:
     import numpy as np

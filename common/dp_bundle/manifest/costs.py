@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import SLACK, Cumulative, Discovery, Guarantee, release_mu, release_rho
-from dp_bundle.privacy.noise import mu_implied_by_epsilon
+from dp_bundle.manifest.noise import mu_implied_by_epsilon
 
 _LARGEST_EXPONENT = 700.0  # of e, in float64
 

@@ -35,8 +35,8 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema, model_validator
 
 from dp_bundle.manifest.columns import Column, Model, Name, Positive, Text, cells_of
-from dp_bundle.privacy.discrete_mu import DiscreteLoss, least_deltas, likely_worst
-from dp_bundle.privacy.noise import Neighbours, gaussian_delta, mu_implied_by_epsilon, normal_tail
+from dp_bundle.manifest.discrete_mu import DiscreteLoss, least_deltas, likely_worst
+from dp_bundle.manifest.noise import Neighbours, gaussian_delta, mu_implied_by_epsilon, normal_tail
 
 _Number = Annotated[int, Field(ge=0)]
 

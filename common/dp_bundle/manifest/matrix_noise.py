@@ -51,7 +51,7 @@ from dp_bundle.manifest.guarantee import (
     check_pure_epsilon,
     check_unit,
 )
-from dp_bundle.privacy.noise import Neighbours, discrete_laplace_variance, rounded_gaussian_variance
+from dp_bundle.manifest.noise import Neighbours, discrete_laplace_variance, rounded_gaussian_variance
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class Common:
             The estimate may need more memory than it may have.
         """
         from dp_bundle import open_bundles
-        from dp_bundle.engines.engine import Dask
+        from dp_bundle.base.engine import Dask
         from dp_bundle.manifest.release import shape_of
         from dp_learn.pipeline.driver import describe_work, require_learnable
 
@@ -368,7 +368,7 @@ def cli(
     penalty, folder = _parse("--alpha", alpha, positive=True), common.folder(files, "graph")
     with contextlib.ExitStack() as stack:
         bundles, needed = common.open_all(stack, files, estimator)
-        from dp_bundle.engines.engine import Processes
+        from dp_bundle.base.engine import Processes
         from dp_learn.output.views import learn_graph  # its libraries import slower than a refusal
         from dp_learn.pipeline.driver import require_compilable
 

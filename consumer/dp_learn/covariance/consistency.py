@@ -33,7 +33,7 @@ from dp_bundle.manifest.matrix_noise import (
     WishartDifferenceNoise,
     WishartNoise,
 )
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.noise import normal_quantile
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, shown_names

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.base.quoting import Brief
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
+from dp_bundle.manifest.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.matrices.checks import align_numbers, align_square, column_labels
 from dp_learn.matrices.linalg import (
     FloatArray,

@@ -23,12 +23,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dp_bundle import Bundle
+from dp_bundle.base.engine import Engine, map_batches, map_in_order
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import Brief, quote_path
 from dp_bundle.bundle.opened import PartTask, open_part
 from dp_bundle.data.rows import RowGroup, group_rows, part_rows, require_all_rows, to_numpy
-from dp_bundle.engines.engine import Engine, map_batches, map_in_order
 from dp_learn.covariance.estimate import FormErrors, by_rows
 from dp_learn.matrices.linalg import FloatArray, add_product, few_threads, sandwich, sparse_if_worth_it
 

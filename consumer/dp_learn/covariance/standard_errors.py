@@ -70,7 +70,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.noise import normal_quantile
 from dp_learn.covariance.estimate import (
     AT_ONCE,
     ErrorTerms,

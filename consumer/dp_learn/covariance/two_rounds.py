@@ -55,7 +55,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import NoisyMatrix, SecondMoments
-from dp_bundle.privacy.noise import normal_tail, scaled_tail
+from dp_bundle.manifest.noise import normal_tail, scaled_tail
 from dp_learn.covariance.estimate import IndependentEntries, NoiseLaw, ReleasedCovariance
 from dp_learn.matrices.linalg import FloatArray
 

@@ -53,7 +53,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.base.quoting import Brief
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.noise import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
 from dp_learn.glasso.feasibility import smallest_solvable_alpha

@@ -23,13 +23,13 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import guard_cell
+from dp_bundle.catalog.histograms import spell_number
 from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
 from dp_bundle.data.margins import Margin
 from dp_bundle.describe.sentences import raw_meanings
 from dp_bundle.manifest.columns import NO_VALUE, SOURCE_KINDS, SourceKindName, source_names
+from dp_bundle.manifest.noise import normal_quantile
 from dp_bundle.manifest.release import Release, shape_of
-from dp_bundle.portals.histograms import spell_number
-from dp_bundle.privacy.noise import normal_quantile
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source

@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle import Bundle
+from dp_bundle.base.document import fill_template
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
@@ -35,7 +36,6 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.document import fill_template
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate, labelled_edges, labels

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
+from dp_bundle.base.document import figure_text, fill_template, number
 from dp_bundle.base.quoting import and_more, counted, name_columns, quote_name, quote_path
 from dp_bundle.describe import sentences
 from dp_bundle.manifest.dataset import WEB
-from dp_bundle.page.document import figure_text, fill_template, number
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.output.folder import TEXTS, Result, Summary, rows_of
 from dp_learn.output.network import Network, count_by_strength

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.document import COMMUNITIES, shade
 from dp_bundle.base.quoting import and_more, counted, printable, quote_name
-from dp_bundle.page.document import COMMUNITIES, shade
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate, is_strong
 from dp_learn.pipeline.measures import NodeMeasures, find_communities, shorten_paths

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import and_more, quote_name
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.noise import normal_quantile
 from dp_learn.inference.edges import Pairs
 from dp_learn.output.folder import Result, Summary
 from dp_learn.output.summary import name_release

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.base.engine import Engine, Processes
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.data.margins import Margin
-from dp_bundle.engines.engine import Engine, Processes
 from dp_bundle.files.new_files import write_whole
 from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.description import Description, describe_columns
@@ -312,7 +312,7 @@ def learn_graph(
         Draw so many releases, at least 100, from the law of the graph and its noise, and learn from each. This says how
         often each edge is found, and how stable centralities are.
     engine : Engine, optional
-        What runs these draws; this process, by default. ``Processes()`` of `dp_bundle.engines.engine` takes every core,
+        What runs these draws; this process, by default. ``Processes()`` of `dp_bundle.base.engine` takes every core,
         in scripts that begin below ``if __name__ == "__main__":``.
     fdr : float, optional
         List the edges found at this false discovery rate, rather than those of the sparse estimate.

@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.noise import normal_quantile
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns, without_determined
 from dp_learn.covariance.sample import Sample, Split, effective_rows

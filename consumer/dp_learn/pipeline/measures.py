@@ -62,7 +62,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.base.quoting import Brief
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.noise import normal_quantile
 from dp_learn.covariance.estimate import NoiseLaw, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample

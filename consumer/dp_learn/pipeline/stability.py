@@ -21,9 +21,9 @@ from functools import partial
 
 import numpy as np
 
+from dp_bundle.base.engine import Engine, map_in_order
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.base.quoting import Brief
-from dp_bundle.engines.engine import Engine, map_in_order
 from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample

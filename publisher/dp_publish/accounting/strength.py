@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dp_bundle.privacy.noise import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.manifest.noise import epsilon_for_implied_mu, mu_implied_by_epsilon
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.cli.console import ALWAYS, BundlePath, Condition, Where, With, option
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_bundle.trust.store import DEFAULT_KEY
 from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.base.quoting import round_up
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.conversions import ROUND_UP
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import EPSILONS, EXCEPTED_DELTA, Mechanism, PureMechanism, check_epsilon

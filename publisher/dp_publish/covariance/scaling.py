@@ -53,7 +53,7 @@ import numpy as np
 
 from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import ParameterError, PrivacyError
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 
 GRID_BITS = 20  # scaled values are multiples of 2^-20
 MAX_FEATURES = 8192

@@ -6,7 +6,6 @@ and applied exactly: to the whole cell, with English names of months, and to day
 """
 
 import contextlib
-import datetime
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -172,18 +171,8 @@ def _compiled(form: str) -> str:
 def days(values: pa.Array) -> pa.Array:
     """Return days since 1970-01-01, of a moment those of the date where its zone is."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = _where_the_zone_is(values)
+        values = pc.local_timestamp(values)
     return pc.cast(pc.cast(pc.cast(values, pa.date32(), safe=False), pa.int32()), pa.int64())
-
-
-def _where_the_zone_is(values: pa.Array) -> pa.Array:
-    """Return the local times of moments, without their zone; older versions of Arrow know none that is an offset."""
-    try:
-        ahead = datetime.datetime.strptime(values.type.tz, "%z").utcoffset()
-    except ValueError:  # a name
-        return pc.local_timestamp(values)
-    unit = values.type.unit
-    return pc.add(pc.cast(values, pa.timestamp(unit)), pa.scalar(ahead, pa.duration(unit)))
 
 
 def seconds(values: pa.Array) -> pa.Array:

@@ -7,11 +7,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from dp_bundle.base.document import ASSETS as COMMON
+from dp_bundle.base.document import style
 from dp_bundle.base.quoting import counted, escape
 from dp_bundle.catalog.pages import hundred_guesses
 from dp_bundle.describe.sentences import of_hundred
-from dp_bundle.page.document import ASSETS as COMMON
-from dp_bundle.page.document import style
 from dp_publish.data.dialect import is_text_file
 from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields

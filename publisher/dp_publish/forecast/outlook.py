@@ -56,7 +56,7 @@ from scipy import special
 
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian

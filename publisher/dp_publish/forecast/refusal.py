@@ -22,8 +22,8 @@ from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.base.wording import PASS_ANYWAY, Phrase
 from dp_bundle.manifest.columns import Column, source_names
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
-from dp_bundle.privacy.noise import normal_quantile
+from dp_bundle.manifest.discrete_mu import discrete_gaussian_mu
+from dp_bundle.manifest.noise import normal_quantile
 from dp_publish.data.kinds import ColumnType, Kinds
 from dp_publish.forecast.advice import ways_out
 from dp_publish.forecast.assumptions import rows_to_tell_columns, with_some_words

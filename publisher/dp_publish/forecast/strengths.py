@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.base.quoting import MARGIN, percent_at_most, round_up
-from dp_bundle.privacy.noise import normal_tail
+from dp_bundle.manifest.noise import normal_tail
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.registry import mechanism_named

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
+from dp_bundle.manifest.discrete_mu import largest_mu_for_rho
 from dp_publish.accounting.conversions import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
 

@@ -14,8 +14,8 @@ from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.files.new_files import home_folder
 from dp_bundle.manifest.costs import booked_rhos, unit_costs
+from dp_bundle.manifest.discrete_mu import largest_mu_for_rho
 from dp_bundle.manifest.release import Release
-from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_bundle.trust.judging import TrustedKey, UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import load_public_key

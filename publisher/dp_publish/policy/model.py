@@ -18,7 +18,7 @@ from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.base.wording import MISSING_VALUES
 from dp_bundle.manifest.columns import NO_VALUE, Name, Text
 from dp_bundle.manifest.dataset import Dataset, Details
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data.cells import missing_numbers
 from dp_publish.data.dates import has_date, require_format

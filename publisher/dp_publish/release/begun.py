@@ -30,10 +30,10 @@ from dp_bundle.manifest.guarantee import Discovery, Guarantee
 from dp_bundle.manifest.matrix_noise import SecondMoments
 from dp_bundle.manifest.release import Release
 from dp_publish.data.kinds import Kinds
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.targets import Target, choose_target
+from dp_publish.rows.missing import RowReport
 
 T = TypeVar("T")
 _PLAN, _OUTCOMES, _SEALED, _STAGED = "plan.json", "outcomes.jsonl", "sealed.json", "staged.json"

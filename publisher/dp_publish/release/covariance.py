@@ -41,11 +41,11 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.kinds import Kinds
-from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
+from dp_publish.rows.missing import RowReport, drop_missing, fill_missing, mark_missing
 
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob

@@ -17,18 +17,18 @@ from typing import BinaryIO, ClassVar, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from dp_bundle.base.engine import Threads, closing_results, map_in_order
 from dp_bundle.base.errors import DataError
 from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
-from dp_bundle.engines.engine import Threads, closing_results, map_in_order
 from dp_bundle.manifest.columns import Column
-from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.kinds import Kinds
-from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Table
 from dp_publish.policy.memory import count_threads
 from dp_publish.release.begun import Begun, Part
+from dp_publish.release.contribution_cap import EntityCap
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.missing import RowReport
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 T = TypeVar("T")

@@ -33,9 +33,7 @@ from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu
 from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
-from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.kinds import Kinds, published
-from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Source, Table, reads_alone
 from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
@@ -44,11 +42,13 @@ from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy, Privacy, Sought
 from dp_publish.release.begun import Contents, Part
+from dp_publish.release.contribution_cap import EntityCap
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.targets import Target
 from dp_publish.release.workers.cluster import Cluster, whole_place
 from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
+from dp_publish.rows.missing import RowReport
 from dp_publish.rows.noise import Bounds
 from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
 from dp_publish.sampling.keystream import Keystream

@@ -36,7 +36,6 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.kinds import published
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source
 from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.policy.columns import Prepared, prepare
@@ -46,6 +45,7 @@ from dp_publish.release.parts import Making, may_reveal_noise
 from dp_publish.release.preparing import Maker, Order, cluster_job, decided, make_maker, software
 from dp_publish.release.targets import Target, choose_target, place, taken
 from dp_publish.release.workers.cluster import Cluster, require_apart
+from dp_publish.rows.missing import RowReport
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _ONWARD = "the same command on the same table goes on with it, at no further cost"

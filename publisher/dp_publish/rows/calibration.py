@@ -4,7 +4,7 @@ A strength becomes a mu for the unit of privacy. A part of it goes into finding 
 (`bounds_share` of mu^2). The rest is shared out over the raw table's columns. A row's mu^2 in proportion to their
 weights, so that without weights width over sigma is equal; a cell's is each column's own. Discrete noise on whole
 numbers gets the sigma for which its part of mu is true, which is more than width over mu
-(`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or epsilon and delta, its sigma is width over its part of
+(`dp_bundle.manifest.discrete_mu`). Where the strength is rho, or epsilon and delta, its sigma is width over its part of
 sqrt(2 rho), for which rho is exact. Its mu is what follows. Not so where bounds have to be found, as their cost is
 booked before it is known how many steps they hold.
 
@@ -25,7 +25,7 @@ from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, Source, cells_of, mu_of_gap
 from dp_bundle.manifest.guarantee import Guarantee, release_mu, release_rho
-from dp_bundle.privacy.noise import MAX_SIGMA
+from dp_bundle.manifest.noise import MAX_SIGMA
 from dp_publish.accounting.conversions import ROUND_UP, Cost, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength

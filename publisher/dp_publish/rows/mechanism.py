@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dp_bundle.data.rows import part_schema, to_arrow, to_numpy
 from dp_bundle.manifest.columns import Column, RandomizedResponse
-from dp_publish.data.missing import RowReport, drop_missing, fill_missing
+from dp_publish.rows.missing import RowReport, drop_missing, fill_missing
 from dp_publish.rows.noise import ROW_NOISE, respond
 from dp_publish.sampling.keystream import Keystream
 

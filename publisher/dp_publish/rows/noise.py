@@ -41,8 +41,8 @@ from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Cell, Column, Noise, RandomizedResponse, cells_of
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
-from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_variance, normal_quantile
+from dp_bundle.manifest.discrete_mu import discrete_gaussian_sigma
+from dp_bundle.manifest.noise import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_variance, normal_quantile
 from dp_publish.accounting.curve import Loss
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream

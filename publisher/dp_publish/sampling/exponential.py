@@ -35,7 +35,7 @@ from functools import lru_cache
 import numpy as np
 
 from dp_bundle.base.arrays import Floats, Integers
-from dp_bundle.privacy.noise import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.manifest.noise import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.sampling.keystream import Keystream, uniform_bits
 
 _FRACTION_BITS = 40  # of b

@@ -62,7 +62,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.privacy.noise import check_sigma
+from dp_bundle.manifest.noise import check_sigma
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 from dp_publish.sampling.probability_tables import (
     CHUNK,

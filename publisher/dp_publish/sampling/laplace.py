@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 
 from dp_bundle.base.arrays import Integers
-from dp_bundle.privacy.noise import check_laplace_scale
+from dp_bundle.manifest.noise import check_laplace_scale
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _BITS = 192

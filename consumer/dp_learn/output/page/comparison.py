@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, Range1d
 
-from dp_bundle.base.quoting import counted
-from dp_bundle.page.document import (
+from dp_bundle.base.document import (
     Figure,
     Page,
     PageTable,
@@ -18,9 +17,10 @@ from dp_bundle.page.document import (
     render_page,
     shade,
 )
-from dp_bundle.page.document import (
+from dp_bundle.base.document import (
     number as spell_number,
 )
+from dp_bundle.base.quoting import counted
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import ComparisonResult, describe_tests
 from dp_learn.output.messages import fill_lines

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from bokeh.models import ColumnDataSource, FactorRange
 
-from dp_bundle.page.document import (
+from dp_bundle.base.document import (
     Figure,
     Page,
     PageTable,

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dp_bundle.base.document import MINUS, PageTable, TableColumn, figure_text, number
 from dp_bundle.base.quoting import counted
 from dp_bundle.manifest.columns import NO_VALUE
-from dp_bundle.page.document import MINUS, PageTable, TableColumn, figure_text, number
 from dp_learn.output.folder import Columns
 from dp_learn.output.network import Network
 from dp_learn.output.summary import GraphResult

@@ -32,10 +32,7 @@ from bokeh.models import (
 )
 from bokeh.models.annotations import BoxAnnotation, ColorBar, Span
 
-from dp_bundle.base.quoting import round_up
-from dp_bundle.describe import sentences
-from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.page.document import (
+from dp_bundle.base.document import (
     COMMUNITIES,
     DIVERGING,
     FONT,
@@ -51,7 +48,10 @@ from dp_bundle.page.document import (
     render_page,
     shade,
 )
-from dp_bundle.portals.histograms import draw_margins
+from dp_bundle.base.quoting import round_up
+from dp_bundle.catalog.histograms import draw_margins
+from dp_bundle.describe import sentences
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_learn.inference.edges import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.matrices.choices import Rule
 from dp_learn.matrices.linalg import FloatArray

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise

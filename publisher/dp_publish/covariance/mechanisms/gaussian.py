@@ -20,7 +20,7 @@ import numpy as np
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released

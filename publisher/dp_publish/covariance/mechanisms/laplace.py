@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments, PureMechanism, grid_for, is_in_range, released

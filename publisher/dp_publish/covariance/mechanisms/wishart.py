@@ -56,7 +56,7 @@ from scipy import special
 from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartNoise
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released

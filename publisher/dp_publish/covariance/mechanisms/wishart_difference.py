@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (

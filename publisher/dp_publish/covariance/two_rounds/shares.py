@@ -27,7 +27,7 @@ import numpy as np
 from scipy import special
 
 from dp_bundle.base.arrays import Integers
-from dp_bundle.privacy.noise import epsilon_for_implied_mu
+from dp_bundle.manifest.noise import epsilon_for_implied_mu
 from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds.rows import RADIUS_BITS
 from dp_publish.sampling.exponential import ExponentialMechanism

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 
 from dp_bundle.base.arrays import Integers
-from dp_bundle.privacy.noise import mu_implied_by_epsilon
+from dp_bundle.manifest.noise import mu_implied_by_epsilon
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from scipy import special
 
 from dp_bundle.base.arrays import Floats
+from dp_bundle.base.document import Page, PageTable, TableColumn, render_page
 from dp_bundle.base.errors import CellError, DataError
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.catalog.histograms import Picture, draw_margin
 from dp_bundle.catalog.shown import Seen, Tally, draw_seen, show_data
 from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.document import Page, PageTable, TableColumn, render_page
-from dp_bundle.portals.histograms import Picture, draw_margin
 from dp_publish.covariance.two_rounds.margins import MarginCounts, RawColumn
 from dp_publish.data.faults import UnfitError
 from dp_publish.data.kinds import Kinds

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 
 from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
 
+from dp_bundle.base.document import FONT, Figure, Page, PageTable, TableColumn, hover, new_figure, render_page, shade
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote, quote_path
 from dp_bundle.catalog.label import FROM_WHOM, describe_who
 from dp_bundle.describe.sentences import count_columns, describe_unprotected
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.page.document import FONT, Figure, Page, PageTable, TableColumn, hover, new_figure, render_page, shade
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.outlook import GRID, Outlook, Sight

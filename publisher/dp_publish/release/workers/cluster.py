@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dp_bundle.base.engine import Dask, Engine
 from dp_bundle.base.errors import ParameterError, StoreError
-from dp_bundle.engines.engine import Dask, Engine
 from dp_bundle.files.opening import open_store, require_create_only
 from dp_bundle.files.places import Store, located
 

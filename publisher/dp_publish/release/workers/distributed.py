@@ -15,23 +15,23 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.engine import map_in_order
 from dp_bundle.base.errors import DataError, StoreError
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.engines.engine import map_in_order
 from dp_bundle.files.opening import open_store, remove_below
 from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
-from dp_publish.data.contribution_cap import EntityCap, unpack_kept
 from dp_publish.data.kinds import Kinds
-from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RawBatches, RowRanges
 from dp_publish.data.table import Table
 from dp_publish.data.typed import Keep
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Part
+from dp_publish.release.contribution_cap import EntityCap, unpack_kept
 from dp_publish.release.parts import Making, Told, choose_ranges, stays_booked
 from dp_publish.release.workers.cluster import Cluster, changed_there, prepare_staging
 from dp_publish.release.workers.worker import Job, PartReceipt, RawRange, find_published, pass_rows, publish_part
+from dp_publish.rows.missing import RowReport
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

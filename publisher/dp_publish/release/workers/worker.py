@@ -20,23 +20,23 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from dp_bundle.base.engine import map_batches
 from dp_bundle.base.errors import StoreError
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.engines.engine import map_batches
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
-from dp_publish.data.contribution_cap import unpack_kept
 from dp_publish.data.kinds import Kinds
-from dp_publish.data.missing import RowReport, find_complete
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Table, coded, open_table
 from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Part
+from dp_publish.release.contribution_cap import unpack_kept
 from dp_publish.release.parts import write_parts
 from dp_publish.release.workers.cluster import changed_there, is_here
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.missing import RowReport, find_complete
 from dp_publish.sampling.keystream import SecureKeystream
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import pytest
 from dp_bundle.bundle.packing import find_minisig, minisig_path
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.making import SiteSettings, make_catalog
-from dp_bundle.portals.staging import stage_bundle
+from dp_bundle.catalog.staging import stage_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
 

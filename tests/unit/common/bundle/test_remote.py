@@ -17,6 +17,7 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import Bundle, open_bundle
+from dp_bundle.base.engine import Dask, Engine, map_in_order
 from dp_bundle.base.errors import (
     BundleError,
     BundleFormatError,
@@ -25,7 +26,6 @@ from dp_bundle.base.errors import (
     StoreError,
 )
 from dp_bundle.data import rows
-from dp_bundle.engines.engine import Dask, Engine, map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone

@@ -14,8 +14,8 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.catalog import shown
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.shown import survey_links
+from dp_bundle.catalog.vocabularies import describe_in
 from dp_bundle.cli.main import cli
-from dp_bundle.portals.vocabularies import describe_in
 
 HOSTILE = "<script>alert(1)</script>"
 

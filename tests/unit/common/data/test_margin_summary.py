@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dp_bundle import Bundle
+from dp_bundle.catalog.histograms import draw_margins
 from dp_bundle.data.margin_summary import QUANTILES, bars_of, cell_shares, roundest, share_interval, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import RandomizedResponse
-from dp_bundle.portals.histograms import draw_margins
 
 N, SIGMA = 3000, 12.0
 VARIANCE = SIGMA**2

@@ -11,6 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dp_bundle import Bundle
+from dp_bundle.catalog.staging import export_csv
+from dp_bundle.catalog.vocabularies import describe_in
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.sentences import (
     describe_guarantee,
@@ -18,8 +20,6 @@ from dp_bundle.describe.sentences import (
 )
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.staging import export_csv
-from dp_bundle.portals.vocabularies import describe_in
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]

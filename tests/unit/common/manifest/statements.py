@@ -13,8 +13,8 @@ from tests.fuzz.bombs import spell
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.manifest.noise import discrete_laplace_variance, mu_implied_by_epsilon
 from dp_bundle.manifest.release import Statement
-from dp_bundle.privacy.noise import discrete_laplace_variance, mu_implied_by_epsilon
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, verify_envelope
 

@@ -35,9 +35,9 @@ from tests.unit.common.manifest.statements import (
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.columns import cells_of
+from dp_bundle.manifest.discrete_mu import DiscreteLoss, least_deltas
+from dp_bundle.manifest.noise import mu_implied_by_epsilon
 from dp_bundle.manifest.release import Statement
-from dp_bundle.privacy.discrete_mu import DiscreteLoss, least_deltas
-from dp_bundle.privacy.noise import mu_implied_by_epsilon
 
 
 def _point(epsilon: float, delta: float) -> Changes:

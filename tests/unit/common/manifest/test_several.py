@@ -13,7 +13,7 @@ from tests.discrete_noise import exact_mu
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.privacy.noise import mu_implied_by_epsilon
+from dp_bundle.manifest.noise import mu_implied_by_epsilon
 from dp_publish.rows.calibration import guarantee_of_rows, set_noise, share_mu
 
 DOCS = Path(__file__).parents[4] / "docs"

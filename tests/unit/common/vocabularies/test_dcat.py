@@ -12,9 +12,9 @@ from tests.unit.common.vocabularies.dcat_rules import shapes
 from dp_bundle.catalog.making import catalog_document
 from dp_bundle.catalog.pages import Listed
 from dp_bundle.catalog.site import Withdrawal
+from dp_bundle.catalog.vocabularies import describe_in
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.portals.vocabularies import describe_in
 from dp_publish import Receipt
 
 pytestmark = pytest.mark.filterwarnings("ignore:(ConjunctiveGraph|Dataset|default_)")  # rdflib, of its own classes

@@ -10,10 +10,10 @@ from datacite import schema45
 from huggingface_hub import DatasetCard
 from pyDataverse.models import Dataset as DataverseDataset
 
+from dp_bundle.catalog.vocabularies import dataverse_dataset, describe_in, hugging_face_card
 from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.vocabularies import dataverse_dataset, describe_in, hugging_face_card
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32

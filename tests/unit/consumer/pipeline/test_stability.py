@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dp_bundle.engines.engine import Engine, Processes, Threads
+from dp_bundle.base.engine import Engine, Processes, Threads
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.pipeline import stability

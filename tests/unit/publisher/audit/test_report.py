@@ -25,10 +25,10 @@ from dp_audit.judging import (
 from dp_audit.moments import _NOISES, _check_noise, _Found
 from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.manifest.matrix_noise import RoundedGaussian
-from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import parts
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.missing import RowReport
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 

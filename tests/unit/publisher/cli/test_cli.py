@@ -25,8 +25,8 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.store import new_key_pair
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.messages.release import describe_odds, describe_receipt, page_path, summarize_receipt, write_page
-from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.rows.missing import RowReport
 
 ENTITY = {"entity": "who", "max_rows": 2}
 MOMENTS = {"release": "covariance", "mechanism": "gaussian", "mu": 2.0}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.covariance.calibration import choose_for_policy, choose_mechanism
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.covariance.scaling import (
     Scaling,
     frobenius_sensitivity,

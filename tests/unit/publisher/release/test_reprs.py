@@ -15,13 +15,13 @@ from tests.unit.publisher.release.conftest import Publish, private
 from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, Receipt
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import open_table
 from dp_publish.forecast.outlook import Sight
 from dp_publish.forecast.plan import make_plan
 from dp_publish.policy.column_survey import glance
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.file import load_policy
+from dp_publish.rows.missing import RowReport
 
 N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 91_717, 20_303, 18_787, 41_111  # of digits that no other number has
 

@@ -16,12 +16,12 @@ from tests.conftest import policy_with
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import release_mu
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate, cost_of_rows, guarantee_of_rows, share_mu
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.missing import RowReport
 from dp_publish.sampling.keystream import insecure_keystream
 
 

@@ -12,15 +12,15 @@ from tests.discrete_noise import exact_mu as of_steps
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.discrete_mu import discrete_gaussian_sigma
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.kinds import ColumnType
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.rows.calibration import cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.missing import RowReport
 from dp_publish.rows.noise import ENOUGH_SIGMA, is_response_better, response_for
 from dp_publish.sampling.keystream import insecure_keystream
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from dp_bundle.base.errors import MissingValuesError, PrivacyError
 from dp_bundle.data.rows import part_schema
 from dp_bundle.manifest.columns import Column
-from dp_publish.data.missing import RowReport
 from dp_publish.rows import noise as row_noise
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.missing import RowReport
 from dp_publish.rows.noise import ROW_NOISE, granularity_for
 from dp_publish.sampling.keystream import insecure_keystream
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.unit.publisher.sampling.test_probability_tables import thresholds_of
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.privacy.noise import discrete_laplace_variance
+from dp_bundle.manifest.noise import discrete_laplace_variance
 from dp_publish.rows.noise import sample_replacements
 from dp_publish.sampling.gaussian import accept_exactly, sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms import spectral

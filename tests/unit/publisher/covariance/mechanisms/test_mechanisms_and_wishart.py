@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import Mechanism

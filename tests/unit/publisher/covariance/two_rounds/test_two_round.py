@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError, PrivacyError
-from dp_bundle.privacy.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours
 from dp_publish import Policy
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.calibration import set_mechanism

@@ -28,8 +28,8 @@ from tests.unit.publisher.release.workers.conftest import (
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, SchemaError, StoreError
 from dp_bundle.bundle.reading import open_bundle
-from dp_publish.data import contribution_cap
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import contribution_cap
 from dp_publish.release.begun import cancel
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob

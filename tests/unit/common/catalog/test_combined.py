@@ -11,7 +11,7 @@ from tests.conftest import Run, make_policy
 from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.portals.staging import export_combined
+from dp_bundle.catalog.staging import export_combined
 from dp_publish import publish
 
 FILES = ["t-combined.json", "t-correlations.csv", "t-standard-errors.csv"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dp_bundle.page.document import COMMUNITIES, SHADES, shade
+from dp_bundle.base.document import COMMUNITIES, SHADES, shade
 
 
 def luminance(colour: str) -> float:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.privacy.discrete_mu import DiscreteLoss, least_deltas
-from dp_bundle.privacy.noise import gaussian_delta
+from dp_bundle.manifest.discrete_mu import DiscreteLoss, least_deltas
+from dp_bundle.manifest.noise import gaussian_delta
 from dp_publish.accounting.curve import Loss, epsilon_of_unit
 
 

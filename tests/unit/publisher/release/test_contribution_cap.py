@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import open_table
+from dp_publish.release.contribution_cap import EntityCap
 
 
 def kept(cap: EntityCap) -> list[Any]:

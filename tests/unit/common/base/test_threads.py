@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from dp_bundle.engines.engine import Threads
+from dp_bundle.base.engine import Threads
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])

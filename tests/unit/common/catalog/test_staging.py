@@ -10,8 +10,8 @@ from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError
-from dp_bundle.portals.names import FORMS, PORTALS
-from dp_bundle.portals.staging import stage_bundle
+from dp_bundle.catalog.names import FORMS, PORTALS
+from dp_bundle.catalog.staging import stage_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
 

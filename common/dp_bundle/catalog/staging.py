@@ -25,6 +25,8 @@ from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import find_minisig, published_files, signature_file, write_tar
 from dp_bundle.bundle.writing import errors_of_writing, sha256_of
+from dp_bundle.catalog.names import PORTALS
+from dp_bundle.catalog.vocabularies import dataverse_dataset, dataverse_files, describe_in, hugging_face_card
 from dp_bundle.data.learned import Correlations, require_reader
 from dp_bundle.data.margins import margin_table
 from dp_bundle.data.matrix import triangle_table
@@ -33,8 +35,6 @@ from dp_bundle.describe.sentences import describe_scale
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder, whole_file
 from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME
-from dp_bundle.portals.names import PORTALS
-from dp_bundle.portals.vocabularies import dataverse_dataset, dataverse_files, describe_in, hugging_face_card
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
 _STATIC = {

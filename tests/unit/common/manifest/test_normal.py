@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dp_bundle.privacy.noise import normal_quantile, normal_tail, scaled_tail
+from dp_bundle.manifest.noise import normal_quantile, normal_tail, scaled_tail
 
 
 @pytest.mark.parametrize("x", [-40.0, -8.0, -1.0, 0.0, 1e-9, 0.3, 4.0, 12.0, 37.0])

@@ -49,7 +49,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.privacy.noise import MIN_SIGMA, gaussian_delta, normal_quantile, normal_tail, scaled_tail
+from dp_bundle.manifest.noise import MIN_SIGMA, gaussian_delta, normal_quantile, normal_tail, scaled_tail
 
 _SERIES_FROM = 50.0  # steps: the fourth power of e is below 1e-19 from there on
 _SERIES = (1.0, 1.0, 2.1, 5.45)  # for D = 1, where the factor is largest

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from bokeh.models import ColumnDataSource
 
-from dp_bundle.page.document import (
+from dp_bundle.base.document import (
     Figure,
     Page,
     PageTable,

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from dp_bundle.base.document import MINUS
 from dp_bundle.data.margin_summary import Bar, bars_of, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import NO_VALUE, SourceKindName
 from dp_bundle.manifest.release import Release
-from dp_bundle.page.document import MINUS
 
 MOST_DRAWN = 60  # columns on a page
 _STEPS: dict[SourceKindName, Literal["D", "s"]] = {"date": "D", "time": "s"}  # since 1970

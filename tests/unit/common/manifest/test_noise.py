@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.privacy.noise import (
+from dp_bundle.manifest.noise import (
     discrete_gaussian_fourth_cumulant,
     discrete_gaussian_variance,
     rounded_gaussian_fourth_cumulant,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.privacy.discrete_mu import (
+from dp_bundle.manifest.discrete_mu import (
     DiscreteLoss,
     discrete_gaussian_mu,
     discrete_gaussian_sigma,

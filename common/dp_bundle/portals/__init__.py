@@ -1,1 +1,0 @@
-"""A release as portals and their tools read it, and folders that are staged for them."""
