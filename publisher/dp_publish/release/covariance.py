@@ -106,14 +106,15 @@ class CovarianceMaker:
 
     def found_gaps(self, noisy: NoisyMoments) -> list[str]:
         """Return the columns whose gaps were found, and have a column each in what was drawn."""
-        described, names = noisy.earlier and noisy.earlier.described, [*self._kinds]
-        return [names[place] for place in described.gaps] if described else []
+        described = noisy.earlier and noisy.earlier.described
+        return [[*self._kinds][place] for place in described.gaps] if described else []
 
     def state(self, noisy: NoisyMoments, making: Making) -> tuple[Contents, list[Part]]:
         """Write second moments with noise, for the columns that they are of."""
         mechanism, report, guarantee, errors = self._mechanism, self.work.report, self._guarantee, None
-        for name in [column.name for column in self._columns if column.missing == "indicator"]:
-            report.indicated[name] += report.filled.pop(name, 0)
+        for column in self._columns:
+            if column.missing == "indicator":
+                report.count(report.indicated, column.name, report.filled.pop(column.name, 0))
         if isinstance(mechanism, OneSum):
             errors = estimate_errors(noisy, lambda sums: mechanism.insecure_draw(sums, making.keystream))
         stated = state_moments(mechanism, noisy, errors)

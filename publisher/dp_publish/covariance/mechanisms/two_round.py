@@ -14,9 +14,9 @@ no row is. So everything is found privately first, each by a step with a cost of
 
 **Rare values.** A column may have most of its variance in few values that are far out. In units of its deviation they
 would make their rows long, and the noise on all other columns large. Shortened with the whole row, they would bias all
-its correlations. So a column's unit in the second round is so large that its values come no farther out than
-`FARTHEST`. That is up to where many are in its histogram and none beyond, else up to its clip. Its own correlations
-have more noise then, and no other's.
+its correlations. So a column's unit in the second round is so large that its values come no farther out than some
+lengths of a typical row. That is up to where many are in its histogram and none beyond, else up to its clip. Its own
+correlations have more noise then, and no other's.
 
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
@@ -53,7 +53,6 @@ from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.margins import (
-    FARTHEST,
     MOST_COLUMNS,
     Described,
     MarginCounts,
@@ -252,7 +251,7 @@ class TwoRound(Mechanism):
         witness.drawing()
         places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
         centers, scales, positive = counts.find(places, shares.place, shares.range, play)
-        described, clips, floors = None, np.full(len(scales), least), np.full(len(scales), least / FARTHEST)
+        described, clips, floors = None, np.full(len(scales), least), np.zeros(len(scales))
         low, high = np.array([(place.low, place.high) for place in places]).T
         if self.has_margins(n_rows):
             described = self._describe(rows, (centers, scales), n_rows, shares.margins, play)

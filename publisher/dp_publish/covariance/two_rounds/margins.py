@@ -34,7 +34,7 @@ from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
 _FINENESS, _STEPS = 0.65, (0.02, 0.3)  # of cells: times the cube root of noise over rows, within these
 _SPAN = 6.0  # of the cells on either side, on the scale of asinh: 201 scales
-FARTHEST = 8.0  # deviations that the values of a column count with at most in the lengths of rows
+_FARTHEST = 2.5  # lengths of a typical row of five columns more: the most that a column's values count with
 _MANY = 20.0  # standard deviations of a count, beside cells of noise: values end there
 MOST_COLUMNS = 2048  # that are published
 MOST_WHOLE = 64  # whole numbers that are counted one by one
@@ -220,6 +220,7 @@ def describe_columns(
     """
     ends = np.cumsum([len(margin.counts) for margin in empty])[:-1]
     margins = [replace(margin, counts=own) for margin, own in zip(empty, np.split(noisy, ends), strict=True)]
+    farthest = _FARTHEST * math.sqrt(len(places) + 5)
     entries, maps, gaps = list[Sequence[float]](), dict[int, Scores](), list[int]()
     for column, margin in zip(columns, margins, strict=True):
         shares, first = margin.shares(n_rows, sigma), column.places[0]
@@ -245,12 +246,12 @@ def describe_columns(
         reach = limit if len(entries) in maps else min(limit, _reach(margin, center, scale, sigma))
         by_cells = is_known or len(entries) in maps
         high = max(high, low + _LEAST_DEVIATION) if by_cells else high
-        entries.append((low, high, center, scale, limit if len(scores) > 2 else math.inf, reach / FARTHEST, by_cells))
+        entries.append((low, high, center, scale, limit if len(scores) > 2 else math.inf, reach / farthest, by_cells))
 
         # their gaps, if they stand out, and so do values
         least = max(_CLEAR * sigma, _LEAST_SHARE * n_rows)
-        has_room = len(places) + len(gaps) < MOST_COLUMNS
-        if column.tells_gaps and has_room and least < margin.counts[-1] < n_rows - least:
+        has_room = column.tells_gaps and len(places) + len(gaps) < MOST_COLUMNS
+        if has_room and least < margin.counts[-1] < n_rows - least:
             gaps.append(first)
         if column.has_gap_column or first in gaps:
             entries.append(_of_indicator(float(shares[-1]), _OF_GAPS))
