@@ -356,8 +356,8 @@ def cli(
     """Verify a bundle FILE, subtract its noise, estimate the graph, and write a folder of results.
 
     Several bundles are pooled by the columns that all have: releases of the same rows, or of different ones. Whether
-    those of different rows have the same network is for `dp-learn compare`; one graph for each of them, for `dp-learn
-    joint`; and what the columns of one hold, for `dp-learn describe`.
+    those of different rows have the same network is for `dp-learn compare`, and one graph for each of them for
+    `dp-learn joint`. What the columns of one hold is for `dp-learn describe`.
 
     \b
     Example:

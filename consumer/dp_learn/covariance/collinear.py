@@ -72,7 +72,7 @@ def find_collinear(
     names : sequence of str, optional
         Where several columns are one node, the node of each.
     root : ndarray of shape (p, p), optional
-        What whitens S^ within nodes, R S R, and takes the place of the correlation scale: a node's own columns are then
+        What whitens S^ within nodes, R S R, and takes the place of the correlation scale. A node's own columns are then
         not collinear with each other.
     """
     vectors, _ = _empty_directions(pooled, root)
@@ -86,7 +86,7 @@ def find_determined(pooled: PooledCovariance, reaches: Mapping[str, float]) -> d
 
     Directions of no variance are solved for as many columns, which have the largest parts in them. What is not named of
     the rest, as its part is small, counts among what is left. Of the others, columns are left out that may be an
-    earlier one on another scale: their correlation is known well, and as far as that goes as large as it can be.
+    earlier one on another scale. Their correlation is known well, and as far as that goes as large as it can be.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def find_perhaps_collinear(
 ) -> tuple[str, ...]:
     """Return the columns that have a strong correlation with another which, for all that is known of it, may be 1.
 
-    Its first-order error, to two of which it exceeds 0.8 and reaches 1, is mostly the noise's: of clean rows a
+    Its first-order error, to two of which it exceeds 0.8 and reaches 1, is mostly the noise's. Of clean rows a
     correlation near 1 hardly errs. An eigenvalue's error, as the largest of all directions, would hide such pairs.
 
     Parameters

@@ -3,12 +3,12 @@
 A signature proves who made a statement, not that it is true. Three statements can be checked from the rows alone:
 
 * every value lies on the stated grid;
-* the noise is there: Gaussian noise of variance v leaves no column, whatever its data, a sample variance far below v,
-  and no combination of columns one far below the smallest that noise alone would have;
+* the noise is there: Gaussian noise of variance v leaves no column, whatever its data, a sample variance far below v.
+  Nor does it leave a combination of columns one far below the smallest that noise alone would have;
 * no column varies more than its bounds and the noise together allow.
 
 Between these limits, more noise than stated looks just like rows with more variance. The entries of released second
-moments lie on the grid too, and differ from what rows within the ball can add up to by no more than the stated noise.
+moments lie on the grid too. They differ from what rows within the ball can add up to by no more than the stated noise.
 
 References
 ----------
@@ -97,8 +97,8 @@ def find_round_contradictions(
 ) -> list[str]:
     """Return the contradictions in a covariance that was released in two rounds.
 
-    Each round is as `find_moment_contradictions` has it. With x = |y|^2 / R^2 in [0, 1] for the rows y of round 2, the
-    sum of x^2 is at most that of x, and at least its square over n.
+    Each round is as `find_moment_contradictions` has it. Let x = |y|^2 / R^2 in [0, 1] for the rows y of round 2. Then
+    the sum of x^2 is at most that of x, and at least its square over n.
 
     Parameters
     ----------
@@ -137,9 +137,9 @@ def find_moment_contradictions(
 ) -> list[str]:
     """Return the contradictions in a covariance release; none where its noise does not act entry by entry.
 
-    With rows z in the ball of radius r and the box of half-width h, a sum of squares is between 0 and n min(h^2, r^2).
-    A sum of products of two columns is at most n min(h^2, r^2 / 2) in size. Of one with the constant c it is at most n
-    c min(h, r).
+    Let rows z be in the ball of radius r and the box of half-width h. Then a sum of squares is between 0 and n min(h^2,
+    r^2). A sum of products of two columns is at most n min(h^2, r^2 / 2) in size. Of one with the constant c it is at
+    most n c min(h, r).
 
     Parameters
     ----------
@@ -190,8 +190,8 @@ def find_moment_contradictions(
 def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
     """Return the size that the noise of a diagonal and of an off-diagonal entry exceeds with so small a chance.
 
-    An off-diagonal entry of a Wishart matrix is half the difference of two chi-squared variables; of one Wishart matrix
-    less another, of two such variables with twice the degrees of freedom.
+    An off-diagonal entry of a Wishart matrix is half the difference of two chi-squared variables. That of one Wishart
+    matrix less another is half that of two such variables with twice the degrees of freedom.
     """
     if isinstance(noise, WishartNoise):
         degrees = noise.degrees_of_freedom
@@ -214,8 +214,8 @@ def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
 def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:
     """Return a lower bound on the smallest eigenvalue of a covariance of unit noise, wrong in one case in a million.
 
-    It is ``(1 - sqrt(p/m) - sqrt(2 log(10^6) / m))^2`` with m = n_rows - 1, and 0 where that is not positive: the edge
-    of Marchenko and Pastur, less the most that a sample falls below it.
+    It is ``(1 - sqrt(p/m) - sqrt(2 log(10^6) / m))^2`` with m = n_rows - 1, and 0 where that is not positive. That is
+    the edge of Marchenko and Pastur, less the most that a sample falls below it.
 
     Parameters
     ----------

@@ -336,8 +336,8 @@ class NoisyCovariance(KnownErrors):
     noise_fourth_cumulant : ndarray of shape (n_features,)
         Its fourth cumulant, zero for Gaussian noise; see `noise_fourth_cumulants`.
     noise_shared : ndarray of shape (n_features, n_features) or None
-        The covariances of the noise of different columns, and on the diagonal what else is subtracted from a
-        variance as noise on each row is; None where there is neither.
+        The covariances of the noise of different columns. On the diagonal is what else is subtracted from a variance as
+        noise on each row is. None where there is neither.
     """
 
     n_rows: int
@@ -568,8 +568,8 @@ class NoiseLaw(KnownErrors):
     def of_raw_moments(self, mean: FloatArray, constant: float) -> FloatArray:
         """Return the error variances that the noise makes of mean products of columns, and last of their means.
 
-        With m the mean and v the constant's direction over the constant, these are those of B Z B' with the rows A + m
-        v' and v'. For v' Z v is known, or counts the rows by which both are divided.
+        Let m be the mean and v the constant's direction over the constant. Then these are those of B Z B' with the rows
+        A + m v' and v'. For v' Z v is known, or counts the rows by which both are divided.
 
         Parameters
         ----------
@@ -612,7 +612,7 @@ class ReleasedCovariance:
     noise : NoiseLaw or None
         The law of the noise on it; None if nothing is known of that.
     estimated : bool
-        Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
+        Whether the noise does not act entry by entry. Its variances are then the publisher's estimates of the mean
         squared errors: good enough to choose by, but of no known law.
     kurtosis : float or None
         The factor, at least 1, by which sampling variances of correlations exceed those of Gaussian rows; None where

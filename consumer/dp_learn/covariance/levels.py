@@ -5,14 +5,14 @@ q) / (p - q)`` has the mean 1[x = k]. Given x its covariance is ``(diag(pi) - pi
 probabilities of what comes out. Its mean over rows is linear in the frequencies of the levels, which are estimated
 without bias, and so is it. With noise of its own on each column, nothing of this is needed.
 
-The columns that stand for a category in a graph are all of its levels but one, without those that are too rare to be
-told apart. The indicators of all levels add up to one, so that one of them says nothing: the most frequent level is
-left out, as the reference. A level that the noise drowns, or that makes the others look determined by one another,
-counts with it.
+A category stands in a graph by the columns of all of its levels but one. Those that are too rare to be told apart are
+left out. The indicators of all levels add up to one, so that one of them says nothing. The most frequent level is left
+out, as the reference. A level that the noise drowns, or that makes the others look determined by one another, counts
+with it.
 
-A number and the indicator of its gaps stand for it together, or the number alone where gaps are too few. A column whose
-mean differs by d standard deviations in the share w of the rows that are gaps has the correlation d sqrt(w (1 - w))
-with their indicator. Gaps are too few where half a standard deviation would not be two standard errors of it, noise
+A number and the indicator of its gaps stand for it together, or the number alone where gaps are too few. Let a column's
+mean differ by d standard deviations in the share w of the rows that are gaps. Then it has the correlation d sqrt(w (1 -
+w)) with their indicator. Gaps are too few where half a standard deviation would not be two standard errors of it, noise
 included. What they said would be noise, and the node's weight and sign would be lost to it.
 
 References

@@ -374,8 +374,8 @@ def row_errors(
     Parameters
     ----------
     batches : iterable of Rows, or of ndarray of shape (n_batch, n_features)
-        The noisy rows, once. Memory is that of a batch and of a few q-by-q matrices for every thread, and of the few
-        Rows or arrays that wait for one.
+        The noisy rows, once. Memory is that of a batch and of a few q-by-q matrices for every thread. To it comes that
+        of the few Rows or arrays that wait for one.
     mean : ndarray of shape (n_features,)
         Their mean.
     b : ndarray of shape (q, n_features)

@@ -15,8 +15,8 @@ The columns that several releases share: those of a single release are left out,
 
 A category that each release has with a column for each level keeps the levels that all have. Each other one counts as
 `other` where each release has such levels, or has that one. Where a release has no others, its values that are not
-listed count as one of its levels, and so do those levels of the other releases. The column of a level that others count
-as is the sum of their columns, exactly.
+listed count as one of its levels. So do those levels of the other releases. The column of a level that others count as
+is the sum of their columns, exactly.
 """
 
 from __future__ import annotations
@@ -172,9 +172,10 @@ def pool_sources(
 def effective_rows(pooled: PooledCovariance, precision: FloatArray | None = None) -> float:
     """Return the number of rows without noise that would give the entries of S^ the same mean squared error.
 
-    It is ``1 + sum_{i<j} (1 + r_ij^2) / sum_{i<j} Var S^_ij / (S^_ii S^_jj)`` with the correlations r: the number of
-    rows itself without noise, and less with it. At a model Theta it is the same of Theta S^ Theta with S^ varying about
-    Theta^-1: the rows behind the likelihood of single edges, fewer where the other columns predict one well.
+    It is ``1 + sum_{i<j} (1 + r_ij^2) / sum_{i<j} Var S^_ij / (S^_ii S^_jj)`` with the correlations r. That is the
+    number of rows itself without noise, and less with it. At a model Theta it is the same of Theta S^ Theta with S^
+    varying about Theta^-1. These are the rows behind the likelihood of single edges, fewer where the other columns
+    predict one well.
 
     Parameters
     ----------

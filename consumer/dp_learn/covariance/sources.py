@@ -4,7 +4,7 @@ Rows are never kept in memory: each pass streams them again.
 
 *Gaps.* Numbers whose gaps are published are changed to what releases that publish no gaps have of them. Such a number x
 is a fill f where it has no value, and g is 1 there. With w the mean of g, the values that there are have the mean m =
-(E x - w f) / (1 - w), and x + (m - f) g is m where there is none. It is uncorrelated with g, so that an error of m
+(E x - w f) / (1 - w). So x + (m - f) g is m where there is none. It is uncorrelated with g, so that an error of m
 changes its variance in second order alone. Divided by 1 - w, its covariances with other columns are those of the rows
 in which x has a value,
 
@@ -340,8 +340,8 @@ def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.A
 def share_rows(bundles: Sequence[Bundle]) -> bool:
     """Return whether bundles are releases of the same rows (True) or of different ones (False).
 
-    Releases of one dataset by one signer, or by successors of the key, hold the same rows if they have as many, or are
-    about the same partition. Other datasets, signers or partitions hold different rows.
+    Take releases of one dataset by one signer, or by successors of the key. They hold the same rows if they have as
+    many, or are about the same partition. Other datasets, signers or partitions hold different rows.
 
     Raises
     ------

@@ -49,12 +49,12 @@ A variable that is d above its lower bound on average, with the standard deviati
 with equality for two values of which one is the bound (Cauchy-Schwarz: E[y^2]^2 <= E[y] E[y^3] for y >= 0): of 0 and 1
 with 5 % ones 4.1, of numbers that are mostly zero nearly as much. The mirror image is that of an upper bound.
 
-Of two standardized columns with the correlation r, let z_i^2 depend on z_i alone by its regression, 1 + g_i z_i, which
-is exact for two values. Then E[z_i^2 z_j^2] = 1 + g_i g_j r. Elliptical rows with kurtosis 1 + kappa have (1 + kappa)
-(1 + 2 r^2), which is less where linked events are rare: these vary together. By what is missing, the mean over pairs of
-columns with weights b_ik^2 s_k^2 and b_jl^2 s_l^2, the sampling variance of b_i' S^ b_j is raised, in units of c_ii
-c_jj. As a mean it stays within reason where columns are nearly collinear and b is large. Noise in r would raise it on
-average, so r is shrunk by 1 - se^2 / r^2, not below zero.
+Take two standardized columns with the correlation r. Let z_i^2 depend on z_i alone by its regression, 1 + g_i z_i,
+which is exact for two values. Then E[z_i^2 z_j^2] = 1 + g_i g_j r. Elliptical rows with kurtosis 1 + kappa have (1 +
+kappa) (1 + 2 r^2), which is less where linked events are rare: these vary together. By what is missing, the mean over
+pairs of columns with weights b_ik^2 s_k^2 and b_jl^2 s_l^2, the sampling variance of b_i' S^ b_j is raised, in units of
+c_ii c_jj. As a mean it stays within reason where columns are nearly collinear and b is large. Noise in r would raise it
+on average, so r is shrunk by 1 - se^2 / r^2, not below zero.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def _possible(errors: FormErrors) -> FormErrors:
 def clean_forms(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
     """Return B S^ B' with no variance below zero and no correlation above one.
 
-    S^ may be indefinite. Once every pair of forms has a valid covariance matrix, every variance of this module is a sum
-    of products of covariances of pairs, and so is not negative.
+    S^ may be indefinite. Every pair of forms gets a valid covariance matrix. Then every variance of this module is a
+    sum of products of covariances of pairs, and so is not negative.
     """
     c = sandwich(b, pooled.covariance)
     d = np.maximum(np.diagonal(c), 0.0)
@@ -281,7 +281,7 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
 def null_standard_errors(pooled: PooledCovariance) -> FloatArray:
     """Return the standard errors of the entries on the correlation scale where the columns are uncorrelated.
 
-    For one source of rows, ``se_ij^2 = (1 + v_i / S^_ii) (1 + v_j / S^_jj) / (n - 1)``; on the diagonal, half of the
+    For one source of rows, ``se_ij^2 = (1 + v_i / S^_ii) (1 + v_j / S^_jj) / (n - 1)``. On the diagonal, half of the
     variance's squared error takes its place, which is the same: a scale for penalties.
 
     Returns

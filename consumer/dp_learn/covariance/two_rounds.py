@@ -1,8 +1,8 @@
 """A covariance from two noisy sums of second moments, weighted for least variance, entry by entry; its noise; kurtosis.
 
-In units of round 1 a row with its constant is v = (u, 1), and round r published T_r X T_r' + E_r of the sum X of v v^T:
-T_1 = diag(1, c_1), and T_2 = (B (u - m) / d, c_2) with the center m and the scales d of round 2 in these units. Entries
-of E_r are independent with variance t_r off the diagonal and 2 t_r on it, which no rotation changes. With the singular
+In units of round 1 a row with its constant is v = (u, 1). Round r published T_r X T_r' + E_r of the sum X of v v^T: T_1
+= diag(1, c_1), and T_2 = (B (u - m) / d, c_2) with the center m and the scales d of round 2 in these units. Entries of
+E_r are independent with variance t_r off the diagonal and 2 t_r on it, which no rotation changes. With the singular
 values s of T_2 T_1^-1 = P diag(s) V' and U = T_1^-1 V, all entries of Y = U^-1 X U^-T are seen independently,
 
     V' M_1 V with variance t_1,   P' M_2 P / s_k s_l with variance t_2 / (s_k s_l)^2,
@@ -19,15 +19,15 @@ units, by
 
 W is smooth, and so of low rank in floating point: W = sum_r omega_r g_r g_r'. With N_r = A diag(g_r) A' this is a sum
 of Isserlis' formula, omega_r (N_ii N_jj + N_ij^2). The constant's own entry, in the direction v, is known without
-noise; given it, variances are smaller by 2 k_ij^2 / sum_kl w_kl v_k^2 v_l^2 with K = A (W o vv') A'.
+noise. Given it, variances are smaller by 2 k_ij^2 / sum_kl w_kl v_k^2 v_l^2 with K = A (W o vv') A'.
 
 *The kurtosis.* For elliptical rows y with covariance S, ``E |y|^4 = (1 + kappa) (tr(S)^2 + 2 tr(S^2))``, and the
 sampling variances of correlations and partial correlations are 1 + kappa times those of Gaussian rows. The release has
 a noisy sum of ``(|y| / R)^4``, and S from the same rows. These are the rows as they were shortened, which is what is
 estimated from. The noise makes the ratio uncertain, the more the fewer rows there are. Its estimate is the mean of
-kappa given what was seen, for a kappa that is exponential with mean 1 beforehand (that of t with 6 degrees of freedom).
-It is what was seen where that is precise, and the factor 2 where the noise leaves nothing to see. Intervals are then
-too long for Gaussian rows rather than too short for others.
+kappa given what was seen. Beforehand kappa is exponential with mean 1, which is that of t with 6 degrees of freedom. It
+is what was seen where that is precise, and the factor 2 where the noise leaves nothing to see. Intervals are then too
+long for Gaussian rows rather than too short for others.
 
 References
 ----------
@@ -37,9 +37,9 @@ a formula for the product-moment coefficient, Biometrika 12. Rao (1973), Linear 
 Applications, section 8a.2, for the variance of a normal vector given one of its components. Muirhead (1982), Aspects of
 Multivariate Statistical Theory, sections 1.6 and 5.1.3 (elliptical rows). Browne (1984), Asymptotically
 distribution-free methods for the analysis of covariance structures, section 4. A covariance of one round is a noisy sum
-of (z, c)(z, c)^T over rows. With noise E of variance t on its off-diagonal entries and u on its diagonal, the form b_i'
-S^ b_j errs, to first order in 1/n, by b~_i' E b~_j / n. Here b~ = (h b, -(h b)'m / c) for columns of half-width h and
-scaled mean m beside the constant c.
+of (z, c)(z, c)^T over rows. Let noise E have variance t on its off-diagonal entries and u on its diagonal. Then the
+form b_i' S^ b_j errs, to first order in 1/n, by b~_i' E b~_j / n. Here b~ = (h b, -(h b)'m / c) for columns of
+half-width h and scaled mean m beside the constant c.
 """
 
 from __future__ import annotations

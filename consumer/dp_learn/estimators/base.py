@@ -83,7 +83,7 @@ class NoisyRowsEstimator(BundleEstimator):
         Returns
         -------
         float
-            Natural logarithm, per row, of the density in data units; -inf under a precision matrix that is not
+            Natural logarithm, per row, of the density in data units. It is -inf under a precision matrix that is not
             positive definite, as a column-wise estimate may be.
         """
         check_is_fitted(self)

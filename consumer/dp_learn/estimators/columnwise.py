@@ -1,10 +1,10 @@
 """Estimators that solve one problem per column: SCIO, CLIME and neighbourhood selection.
 
-A column's problem of the first two is bounded, or its constraints can be met, exactly when some b has
-``|S b - e_j| <= alpha w_j`` in every entry. A nonsingular S allows any alpha; otherwise the smallest one is found by a
-linear programme. Neighbourhood selection and SCIO are made of lasso problems on one Gram matrix, by coordinate descent
-over active sets: ``minimise 1/2 b'Gb - b'c + sum_i l_i |b_i|``. Each ends with its optimality residual, the largest
-violation of ``|c - Gb| <= l``, with equality of sign where b is not zero.
+A column's problem of the first two is bounded, or its constraints can be met, under one condition. That is that some b
+has ``|S b - e_j| <= alpha w_j`` in every entry. A nonsingular S allows any alpha; otherwise the smallest one is found
+by a linear programme. Neighbourhood selection and SCIO are made of lasso problems on one Gram matrix, by coordinate
+descent over active sets: ``minimise 1/2 b'Gb - b'c + sum_i l_i |b_i|``. Each ends with its optimality residual, the
+largest violation of ``|c - Gb| <= l``, with equality of sign where b is not zero.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def scio_precision(
     covariance : array-like of shape (p, p)
         S, symmetric and positive semidefinite: with a negative eigenvalue every column's problem is unbounded.
     alpha : float
-        Strength of the penalty, > 0, without a unit: it bounds ``|S b - e_j|``, so that at 1 nothing is left of the
+        Strength of the penalty, > 0, without a unit. It bounds ``|S b - e_j|``, so that at 1 nothing is left of the
         estimate unless the diagonal is free.
     weights : array-like of shape (p, p), optional
         Symmetric and >= 0; 0 leaves an entry free, inf forbids the edge.
@@ -158,7 +158,7 @@ def clime_precision(
     Parameters
     ----------
     covariance : array-like of shape (p, p)
-        S, symmetric. It may be indefinite: the guarantee of the paper asks only that alpha exceed its largest error,
+        S, symmetric. It may be indefinite. The guarantee of the paper asks only that alpha exceed its largest error,
         times the l1 norm of the true precision matrix.
     alpha : float
         How far the product may be from the identity, > 0, without a unit.
@@ -255,9 +255,9 @@ class Neighborhoods:
     edges : ndarray of bool, shape (p, p)
         The graph by the rule.
     precision : ndarray of shape (p, p)
-        Zero exactly where there is no edge; symmetric, not always positive definite. Regression j gives the entries
-        1 / t_j and -b_ji / t_j with the variance left t_j = s_jj - s_j'b_j; of each pair it is the smaller in size
-        under the rule "and", the larger under "or".
+        Zero exactly where there is no edge; symmetric, not always positive definite. Regression j gives the entries 1 /
+        t_j and -b_ji / t_j with the variance left t_j = s_jj - s_j'b_j. Of each pair it is the smaller in size under
+        the rule "and", the larger under "or".
     """
 
     coefficients: FloatArray
@@ -275,7 +275,7 @@ def neighborhood_selection(
     Parameters
     ----------
     covariance : array-like of shape (p, p)
-        S, symmetric and positive semidefinite: the problems of an indefinite matrix are unbounded or have many local
+        S, symmetric and positive semidefinite. The problems of an indefinite matrix are unbounded or have many local
         solutions, so that it has to be repaired first.
     alpha : float
         Strength of the penalty, > 0, in the units of the covariance.

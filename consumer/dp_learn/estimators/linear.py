@@ -81,8 +81,9 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
 def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None) -> float:
     """Return the penalty that was given, or the one that moves a zero eigenvalue by the universal penalty t.
 
-    The inverse of the estimate exceeds the covariance by ``(sqrt(phi^2 + 8 alpha) - phi) / 2``, at phi = 0 by sqrt(2
-    alpha), and less where phi is larger. With alpha = t^2 / 2, what is lost in the errors is lifted above them.
+    The inverse of the estimate exceeds the covariance by ``(sqrt(phi^2 + 8 alpha) - phi) / 2``. At phi = 0 that is
+    sqrt(2 alpha), and it is less where phi is larger. With alpha = t^2 / 2, what is lost in the errors is lifted above
+    them.
     """
     return universal_alpha(pooled) ** 2 / 2.0 if alpha is None else check_alpha(alpha)
 
@@ -207,8 +208,8 @@ def gradient_error(
     Notes
     -----
     Lemma 1 of Amin et al. (2019) answers the same question, the price of the noise for a ridge regression, for their
-    own mechanisms and by the spectral norm of E. This bound is derived afresh for noise of known variance: it is of
-    the second order in E, and needs no bound on the unknown optimum.
+    own mechanisms and by the spectral norm of E. This bound is derived afresh for noise of known variance. It is of the
+    second order in E, and needs no bound on the unknown optimum.
     """
     p = len(pooled.columns)
     residual = np.zeros(p)
@@ -527,8 +528,8 @@ class DebiasedLDA(_ScoredByIndex, ClassifierMixin, TargetEstimator):  # type: ig
     def _check_coding(self, pooled: PooledCovariance, share: float) -> None:
         """Refuse a column whose variance is not that of two values with this share, beyond what the noise explains.
 
-        The variance is smaller where missing labels took the midpoint, and where several tables with different shares
-        were pooled, as it is then that within tables.
+        The variance is smaller where missing labels took the midpoint. So it is where several tables with different
+        shares were pooled, as it is then that within tables.
         """
         sources = pooled.sources
         first, second = self._two_classes()

@@ -1,7 +1,7 @@
 """Proofs that the penalised problem has a solution, or has none.
 
 It has one exactly when some positive definite W lies in the box ``|W - S| <= L``. It has none exactly when a positive
-semidefinite ``Z != 0`` has ``<S, Z> + sum_ij L_ij |Z_ij| <= 0``, since that sum is the largest ``<W, Z>`` in the box.
+semidefinite ``Z != 0`` has ``<S, Z> + sum_ij L_ij |Z_ij| <= 0``. For that sum is the largest ``<W, Z>`` in the box.
 """
 
 import math
@@ -36,8 +36,8 @@ class Feasibility:
     certificate : ndarray, shape (p, p)
         A positive semidefinite Z of unit trace, the proof of `reach`; zero when it was not needed.
     reach : float
-        ``<S, Z> + sum_ij L_ij |Z_ij|``: no matrix in the box has a larger smallest eigenvalue, so that at zero or
-        below there is no positive definite one. 1 when no certificate was needed.
+        ``<S, Z> + sum_ij L_ij |Z_ij|``: no matrix in the box has a larger smallest eigenvalue. So at zero or below
+        there is no positive definite one. 1 when no certificate was needed.
     """
 
     w: FloatArray | None

@@ -7,7 +7,7 @@ ADMM for several precision matrices that are penalised together, over-relaxed, b
     H <- a X + (1 - a) Z + U
 
 In units of the periods' weights the first step is the single graph's. What it subtracts is a subgradient of the
-penalties at Z, so that ``S_k + rho U_k`` is dual feasible in every step, and the certificate costs nothing.
+penalties at Z. So ``S_k + rho U_k`` is dual feasible in every step, and the certificate costs nothing.
 
 Several precision matrices that are penalised together: the couplings, the problem and the certificate.
 
@@ -526,7 +526,7 @@ def check_periods(covariances: ArrayLike) -> FloatArray:
 def _components(problem: JointProblem) -> list[npt.NDArray[np.intp]]:
     """Return the columns of each connected component, and all columns without a link together.
 
-    Zeros between two sets of columns are optimal exactly where the covariances there are within the penalties, which is
+    Zeros between two sets of columns are optimal exactly where the covariances there are within the penalties. That is
     where the nearest point of least penalty is zero.
     """
     shrunk = problem.unpack(problem.shrink(problem.pack(problem.covariances), 1.0))

@@ -10,8 +10,8 @@ Where columns belong together, the problem is one of the blocks of a matrix, the
     minimise  -logdet Theta + <S, Theta> + sum_{g != h} L_gh ||Theta_gh||_F + sum_i D_i |Theta_ii|
     maximise   logdet W + p    over positive definite W with ||W_gh - S_gh||_F <= L_gh and W_gg = S_gg + diag(D_g)
 
-The first sum counts every pair of nodes twice, as the scalar problem counts both triangles, and a node's own block is
-free off its diagonal. Where every node is one column this is the problem above.
+The first sum counts every pair of nodes twice, as the scalar problem counts both triangles. A node's own block is free
+off its diagonal. Where every node is one column this is the problem above.
 
 References
 ----------
@@ -22,7 +22,7 @@ Units in which a group penalty does not depend on how the columns of a node were
 
 A category of m levels may leave any one of them out. The columns with another level left out are an invertible linear
 map of these, ``x_g -> A_g x_g``, which changes the norm of a block. Divided by a root of its own covariance, a node is
-the same up to a rotation whatever A_g was, and rotations change no Frobenius norm.
+the same up to a rotation whatever A_g was. Rotations change no Frobenius norm.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ sweeps have not made the gap ten times smaller, ADMM goes on from the best answe
 
 Block coordinate descent: one lasso per column, in the manner of glassoFast.
 
-Every column solves ``min_b 1/2 b'W_11 b - b's_12 + sum_i L_i |b_i|`` on its active coordinates and sets
-``w_12 = W_11 b``: the dual matrix W stays in its box and its determinant only grows. At the end
-``theta_22 = 1 / (w_22 - w_12'b)`` and ``theta_12 = -b theta_22``. Unlike the printed algorithm it starts from any
-positive definite matrix of the box, which is what an indefinite covariance needs, and it stops on the duality gap.
+Every column solves ``min_b 1/2 b'W_11 b - b's_12 + sum_i L_i |b_i|`` on its active coordinates and sets ``w_12 = W_11
+b``. So the dual matrix W stays in its box, and its determinant only grows. At the end ``theta_22 = 1 / (w_22 -
+w_12'b)`` and ``theta_12 = -b theta_22``. Unlike the printed algorithm it starts from any positive definite matrix of
+the box, which is what an indefinite covariance needs. It stops on the duality gap.
 
 Exact screening into connected components, each solved apart.
 
@@ -23,7 +23,7 @@ well, and for blocks: zeros between components are dual feasible.
 
 The fit of a precision matrix on a given graph, without any penalty wherever that exists.
 
-It is what judges a graph (EBIC), what is reported of it, and what its tests start from: the penalty that finds the
+It is what judges a graph (EBIC), what is reported of it, and what its tests start from. The penalty that finds the
 edges also shrinks them, often to a third.
 
 References

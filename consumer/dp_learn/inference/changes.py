@@ -2,8 +2,9 @@
 
 A contrast is the mean of some releases less that of others, weighted by what each knows. In time there is one for every
 place, and for windows of 1, 2, 4, ... periods to either side of it, up to all. As in `differences`, the largest change
-in standard errors and the sum of squares of all are compared with draws of the joint law of all errors. Here these are
-the largest of all contrasts, so that chance makes any change point at all in no more than the stated share of series.
+in standard errors and the sum of squares of all are compared with draws. These are of the joint law of all errors. Here
+these are the largest of all contrasts. So chance makes any change point at all in no more than the stated share of
+series.
 
 The clearest contrast is the first change point. Windows that reach across it say nothing more; of those left the
 clearest is the next one. Without an order the release that differs most clearly from all others is set aside, and the
@@ -43,8 +44,8 @@ class Change:
     before, after : tuple of int
         The periods.
     largest, squares : float
-        Of the contrast that showed it: the largest absolute difference of any pair in standard errors, and the sum of
-        squares of all in common errors, in standard deviations from what chance makes.
+        Of the contrast that showed it, in standard deviations from what chance makes. The first is the largest absolute
+        difference of any pair in standard errors, the second the sum of squares of all in common errors.
     corrected : float
         How often chance makes any contrast as clear as that one, by the clearer of the two.
     before_value, after_value : ndarray of shape (m,)
@@ -84,7 +85,7 @@ class Changes(Brief):
         Whether all periods are clear of a pair.
     evidence : ndarray of shape (K - 1,) or (K,)
         The corrected p-value at every place between neighbours, of the clearest contrast that does not reach across a
-        change point elsewhere; without an order, of every period against all that do not differ.
+        change point elsewhere. Without an order, that of every period against all that do not differ.
     found : list of Change
         At the change points in the order of time; without an order, those that differ, each against all that do not.
     """

@@ -9,14 +9,14 @@ From this fit Theta, T = 2 Theta - Theta S^ Theta removes the bias to first orde
 -Theta (S^ - Sigma) Theta, so that its standard errors are those of bilinear forms of S^, noise included. The choice of
 the graph matters only to second order: T and its errors are given for every pair of columns, chosen or not.
 
-*Weights of listed edges.* The fit on the graph has the least error where the graph is right, and is off by what the
-graph leaves out where it is not. The desparsified estimates r^ suppose no graph, and have the noise of every pair.
-Which of the two is better can be seen: where the graph is right, r^ differs from the fit by no more than its error,
+*Weights of listed edges.* The fit on the graph has the least error where the graph is right. Where it is not, the fit
+is off by what the graph leaves out. The desparsified estimates r^ suppose no graph, and have the noise of every pair.
+Which of the two is better can be seen. Where the graph is right, r^ differs from the fit by no more than its error,
 above all at pairs without an edge.
 
 Where it differs by more, the weight is r^, shrunk by the error that the noise alone makes. The expectation of r given
-r^ for r ~ N(0, t^2) is r^ t^2 / (t^2 + s^2). t^2 is estimated by the excess of the mean r^2 over the mean s^2 of the
-edges. The fit on the graph limits the shrinkage: an edge is not shrunk beyond it, and not at all where it is larger
+r^ for r ~ N(0, t^2) is r^ t^2 / (t^2 + s^2). Here t^2 is estimated by the excess of the mean r^2 over the mean s^2 of
+the edges. The fit on the graph limits the shrinkage: an edge is not shrunk beyond it, and not at all where it is larger
 than r^. What the rows' own sampling adds to the errors is no reason to shrink: the weights describe these rows.
 
 References
@@ -31,16 +31,16 @@ SURE estimates for a heteroscedastic hierarchical model, JASA 107(500).
 
 The evidence for an edge between each pair of columns: a score that ranks all pairs at any strength of the noise.
 
-The score of a pair is ``|T_ij|`` over its standard error, T = 2 Theta - Theta S^ Theta, from a graphical lasso Theta at
-twice the universal penalty, diagonal included, not refitted. That penalty is in proportion to the noise. With little of
-it T is close to the inverse of S^, and the score to a test of the partial correlation. The more there is, the closer
-Theta is to a diagonal matrix, and T to S^ itself. An unpenalised inverse multiplies the noise, and buries the ranking.
-The score ranks, and does not test: what the penalty leaves of indirect links is in it.
+The score of a pair is ``|T_ij|`` over its standard error, T = 2 Theta - Theta S^ Theta. Theta is that of a graphical
+lasso at twice the universal penalty, diagonal included, not refitted. That penalty is in proportion to the noise. With
+little of it T is close to the inverse of S^, and the score to a test of the partial correlation. The more there is, the
+closer Theta is to a diagonal matrix, and T to S^ itself. An unpenalised inverse multiplies the noise, and buries the
+ranking. The score ranks, and does not test: what the penalty leaves of indirect links is in it.
 
 The power of a test: the smallest partial correlation that it finds most of the time, and the rows for less.
 
-A test of a partial correlation r with standard error s finds it, at level a, when |estimate| > z s with z the normal
-quantile of 1 - a/2. To first order s does not depend on r.
+A test of a partial correlation r with standard error s finds it, at level a, when |estimate| > z s. Here z is the
+normal quantile of 1 - a/2. To first order s does not depend on r.
 """
 
 import math
@@ -300,8 +300,8 @@ class InferenceFit:
     share : float
         Which share of the penalty was kept in the refit: 0 unless S^ is so indefinite on the chosen graph that it has
         no unpenalised fit. In simulations of chains, 95 % intervals of edges still covered 90 % or more up to a share
-        of 0.1, and 85 to 90 % up to 0.3. They covered 65 to 75 % beyond, where false discoveries were above the stated
-        rate too.
+        of 0.1. Up to 0.3 they covered 85 to 90 %. They covered 65 to 75 % beyond, where false discoveries were above
+        the stated rate too.
     misfit : float
         The share of pairs whose estimate would be off by more than half a standard error because the graph does not
         explain S^; see `misfit_of`.
@@ -320,9 +320,9 @@ class InferenceFit:
 def fit_for_inference(pooled: PooledCovariance) -> InferenceFit:
     """Choose a graph at the universal penalty and fit the precision matrix on it without a penalty.
 
-    Where S^ is so indefinite that the unpenalised fit does not exist, the smallest share of the penalty with which it
-    does is kept, and reported. Where the graph explains S^ badly, because it is dense or columns are nearly collinear,
-    the inverse of S^ takes the fit's place if it is well determined. Else it is the fit on the first of the denser
+    S^ may be so indefinite that the unpenalised fit does not exist. Then the smallest share of the penalty with which
+    it does is kept, and reported. Where the graph explains S^ badly, it is dense or columns are nearly collinear. The
+    inverse of S^ then takes the fit's place if it is well determined. Else it is the fit on the first of the denser
     graphs of smaller penalties that explains S^.
 
     Parameters
@@ -397,7 +397,7 @@ def misfit_of(pooled: PooledCovariance, precision: FloatArray) -> float:
     """Return the share of pairs for which the second-order error left in T exceeds half a standard error.
 
     That error is ``D Sigma D`` with D the error of Theta. Of D, what Theta - Theta S^ Theta shows beyond sqrt(2 log p)
-    standard errors is put in its place: nothing where the graph is right, but for chance.
+    standard errors is put in its place. That is nothing where the graph is right, but for chance.
     """
     s = pooled.covariance
     found = sandwich(precision, s)
@@ -454,8 +454,8 @@ def infer_r_squared(
     """Return the ends of the 95 % interval of R^2 without a penalty.
 
     It has all R^2 for which the residuals' variance less 1 - R^2 times the target's is within its error of zero
-    (Fieller), both being forms of S^. Coefficients that are estimated make residuals smaller by chance: on average by
-    the sum of the error variances of the forms of residuals with uncorrelated predictors of unit variance, which is
+    (Fieller). Both are forms of S^. Coefficients that are estimated make residuals smaller by chance. On average that
+    is the sum of the error variances of the forms of residuals with uncorrelated predictors of unit variance, which is
     added back.
 
     Parameters
@@ -631,7 +631,7 @@ def detection_power(size: FloatArray, standard_error: float) -> FloatArray:
 def smallest_visible(standard_error: float, level: float = LEVEL) -> float:
     """Return the partial correlation that a test finds in `POWER` of cases: (z_{1 - a/2} + z_power) standard errors.
 
-    The test that finds it with the wrong sign, which has no part in the power here, has a probability below 1e-6 at the
+    The test that finds it with the wrong sign has no part in the power here. It has a probability below 1e-6 at the
     usual levels.
     """
     return (normal_quantile(1.0 - level / 2.0) + normal_quantile(POWER)) * standard_error

@@ -7,12 +7,12 @@ of every release. It drops out of their difference whatever the noise of each.
 
 *Pairs of columns.* The partial correlation is -T_ij / sqrt(T_ii T_jj), with the first-order error of that ratio.
 
-*Pairs of nodes with several columns.* With K_gh = T_gg^(-1/2) T_gh T_hh^(-1/2), the number that is compared is
--u' K_gh v, with u and v the first singular vectors of the mean of all releases' blocks, weighted by their precision.
-That mean and the differences are uncorrelated, so that choosing u and v by it does not select differences.
+*Pairs of nodes with several columns.* With K_gh = T_gg^(-1/2) T_gh T_hh^(-1/2), the number that is compared is -u' K_gh
+v. Here u and v are the first singular vectors of the mean of all releases' blocks, weighted by their precision. That
+mean and the differences are uncorrelated, so that choosing u and v by it does not select differences.
 
 *Errors.* Rows tell the variance of each form without assuming that they are Gaussian, and vary about it. The ratio to
-the Gaussian rows' variance is shrunk to its mean over pairs by as much as it varies by chance alone, and is at least 1.
+the Gaussian rows' variance is shrunk to its mean over pairs by as much as it varies by chance alone. It is at least 1.
 
 References
 ----------
@@ -27,7 +27,7 @@ standard error from heavy-tailed rows goes with its own estimate, which biases a
 units of the model's errors times the mean ratio, and only the draws have each pair's own.
 
 *Strengths of nodes.* The sum of the sizes of a node's links is biased by the noise. Compared is the sum over the links
-that the weighted mean of all releases shows, each with the sign of that mean, which no difference has selected.
+that the weighted mean of all releases shows. Each has the sign of that mean, which no difference has selected.
 
 References
 ----------

@@ -2,9 +2,9 @@
 
 A mean errs by the sampling of the rows and by the noise, whose variances add up. So does the share of rows with two
 levels, the mean of a product of two indicators: sampling makes p (1 - p) / n of its variance. On sums of second moments
-the noise is A Z A' + (A Z v) m' + m (A Z v)' for means m of the rows and the constant's direction v. Here v' Z v is
-known; see `dp_learn.covariance.two_rounds`. Of rows the variance of products is that of the rows. Intervals of shares
-are Wilson's, with the noise in them; those of deviations are symmetric on the logarithm.
+the noise is A Z A' + (A Z v) m' + m (A Z v)'. Here m are the means of the rows, and v is the constant's direction. Here
+v' Z v is known; see `dp_learn.covariance.two_rounds`. Of rows the variance of products is that of the rows. Intervals
+of shares are Wilson's, with the noise in them; those of deviations are symmetric on the logarithm.
 
 References
 ----------

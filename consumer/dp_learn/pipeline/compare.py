@@ -310,7 +310,7 @@ def fit_common_graphs(
 ) -> Iterator[tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray], bool]]:
     """Choose graphs for all releases, each thinner than the last, and fit every release on them without a penalty.
 
-    The first is as dense as it can be: penalties grow until every release has a fit, which noise or nearly collinear
+    The first is as dense as it can be. Penalties grow until every release has a fit, which noise or nearly collinear
     columns may leave none of. What a graph leaves out is the same in all releases, and drops out of their differences.
 
     Parameters
@@ -323,8 +323,8 @@ def fit_common_graphs(
     Yields
     ------
     ndarray of bool, shape (G, G), list of ndarray, list of ndarray, bool
-        The edges; the precision matrices in inverse data units; the errors of the blocks of unrelated nodes; whether
-        there are fewer edges than at the universal penalty. The last has none.
+        The edges; the precision matrices in inverse data units; the errors of the blocks of unrelated nodes. Last,
+        whether there are fewer edges than at the universal penalty. The last has none.
     """
     whitened = [each.rescale(one.covariance) for each, one in zip(nodes, pooled, strict=True)]
     errors = [block_errors(one, each) for each, one in zip(nodes, pooled, strict=True)]

@@ -1,7 +1,7 @@
 """The fit of a sample: leave out drowned columns, scale, repair, choose alpha, solve, refit.
 
 The one pipeline behind the command, `learn_graph` and the scikit-learn estimators. Where nodes are categories, it is
-whitened within nodes and penalised by the norms of blocks; nothing then depends on which level of a category is the
+whitened within nodes and penalised by the norms of blocks. Nothing then depends on which level of a category is the
 reference.
 
 By default EBIC chooses the graph, in two stages where the noise is small, and in one where it is not. The first stage
@@ -363,8 +363,8 @@ def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatAr
 def evidence_weights(evidence: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:
     """Return weights of the penalty in inverse proportion to the evidence, shape (G, G).
 
-    A pair with as much evidence as chance makes, z*, has the weight of an equal penalty: z* / z times sqrt(k_g k_h)
-    with k the numbers of columns. Variances have the smallest z* / z of a pair, as no link is surer.
+    Let k be the numbers of columns. A pair with as much evidence as chance makes, z*, has the weight of an equal
+    penalty: z* / z times sqrt(k_g k_h). Variances have the smallest z* / z of a pair, as no link is surer.
 
     Parameters
     ----------

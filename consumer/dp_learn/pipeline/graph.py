@@ -267,7 +267,7 @@ def is_strong(weights: FloatArray, at_least: float) -> npt.NDArray[np.bool_]:
     It is the number that tables of edges list. Of links between two columns it is the weight on the graph, shrunk for
     the noise where that is shrunk. Of links of categories, or of numbers with gaps, it is the largest of their columns,
     which has no sign. On made-up and public tables this finds those beyond 0.1 in the raw table as well as a cut at
-    `desparsified`, which some graphs do not have, and which links of categories never have.
+    `desparsified`. Some graphs do not have that, and links of categories never have.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 The graphs are those of the joint graphical lasso, fitted again without its penalty. That two neighbours differ in the
 joint estimate is a matter of the penalty. What changed is told by desparsified estimates of every period on one graph,
-as in `dp-learn compare`: at change points in time, or of periods that differ from the others.
+as in `dp-learn compare`. It is told at change points in time, or of periods that differ from the others.
 
 Their penalty, and how they are coupled, is chosen by the extended Bayesian information criterion of all together. What
 each period knows are the weights of its likelihood, of its entries and of differences. The graph is chosen in two

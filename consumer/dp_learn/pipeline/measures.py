@@ -2,26 +2,26 @@
 
 *Predictability* is the share of a node's variance that all other nodes explain, R^2 = 1 - 1 / (Sigma_ii Theta_ii). It
 supposes no graph: Theta is the inverse of S^. Of a node of k columns it is 1 - tr(Sigma_gg^-1 Theta_gg^-1) / k, the
-mean share over its columns once these are uncorrelated, which does not depend on the level that is left out. Even where
-the others explain nothing, p - 1 coefficients that are estimated explain some of it by chance, and the more so the more
+mean share over its columns once these are uncorrelated. It does not depend on the level that is left out. Even where
+the others explain nothing, p - 1 coefficients that are estimated explain some of it by chance. It is the more the more
 noise is in S^. A parametric bootstrap shows how much, and how uncertain the rest is. Errors E of the law of S^ are
-drawn about the covariance Sigma of a fit on a graph, and log(1 - R^2) at Sigma + E is compared with that at Sigma.
+drawn about the covariance Sigma of a fit on a graph. Then log(1 - R^2) at Sigma + E is compared with that at Sigma.
 
 *Strength* is the sum, over a node's edges, of the desparsified partial correlations, each counted as positive where it
-has the sign of the edge's weight, and *expected influence* the sum with their own signs. Both are linear in the partial
-correlations, whose first-order errors are forms of E: with B the rows of Theta over sqrt(Theta_ii) and F = B E B',
-r_ij errs by F_ij + r_ij (F_ii + F_jj) / 2. Draws of E give the errors of the sums with those that edges share. An edge
-that is listed because chance made it large is too large, and so are the sums. Where more than a quarter of the edges
-lie within five standard errors of zero, that matters: in simulations intervals then covered less than they should, and
+has the sign of the edge's weight. *Expected influence* is the sum with their own signs. Both are linear in the partial
+correlations, whose first-order errors are forms of E. With B the rows of Theta over sqrt(Theta_ii) and F = B E B', r_ij
+errs by F_ij + r_ij (F_ii + F_jj) / 2. Draws of E give the errors of the sums with those that edges share. An edge that
+is listed because chance made it large is too large, and so are the sums. Where more than a quarter of the edges lie
+within five standard errors of zero, that matters. In simulations intervals then covered less than they should, and
 there are none.
 
-Draws are of Gaussian rows. Where there are rows, the variances of the three measures are raised by the ratio of the
-rows' own variance of the measure's first-order terms to that of Gaussian rows, noise included in both. What chance
-explains is raised by the mean ratio over nodes: of elliptical rows with kurtosis 1 + kappa both are 1 + kappa times
-those of Gaussian ones.
+Draws are of Gaussian rows. Where there are rows, the variances of the three measures are raised. The factor is the
+ratio of the rows' own variance of the measure's first-order terms to that of Gaussian rows, noise included in both.
+What chance explains is raised by the mean ratio over nodes. Of elliptical rows with kurtosis 1 + kappa both are 1 +
+kappa times those of Gaussian ones.
 
-Draws are about the covariance of the fit that tests start from. Its graph is denser than the one that is reported:
-where that misses links, a node is better predicted than it says, and errors are larger. With categories, and without
+Draws are about the covariance of the fit that tests start from. Its graph is denser than the one that is reported.
+Where that misses links, a node is better predicted than it says, and errors are larger. With categories, and without
 such a fit, they are about the reported graph's.
 
 References
@@ -140,7 +140,7 @@ def measure_paths(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     Betweenness counts the pairs of other nodes between which a shortest path passes through the node, in shares where
     there are several such paths. Closeness is the inverse of the mean distance to the nodes that can be reached, times
-    their share of all other nodes; zero where there are none.
+    their share of all other nodes. It is zero where there are none.
 
     Parameters
     ----------
@@ -646,8 +646,8 @@ def estimate_predictability(
     Notes
     -----
     The noise makes more optimism where more is explained, or seems to be. A limit on the optimism itself is passed by
-    nodes, or releases, of which less than the truth seems explained, so that what has an interval would be biased. That
-    of unexplained nodes hardly depends on what came out.
+    nodes, or releases, of which less than the truth seems explained. What has an interval would then be biased. That of
+    unexplained nodes hardly depends on what came out.
     """
     unknown = np.full(len(ratio), np.nan)
     if np.isnan(drawn).any() or not is_positive_definite(covariance):

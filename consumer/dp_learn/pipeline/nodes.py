@@ -1,21 +1,21 @@
 """What differs where nodes have several columns: errors of blocks and their penalties, the evidence, tests, effects.
 
-All errors are in units in which every node's own block of the covariance is the identity; `covariance.penalties` has
-them for numbers, and `inference.evidence` the evidence.
+All errors are in units in which every node's own block of the covariance is the identity. Of numbers
+`covariance.penalties` has them, and `inference.evidence` has the evidence.
 
 *The evidence.* A block's statistic is the sum of the squares of its entries of T = 2 Theta - Theta S^ Theta over their
-errors, from a group graphical lasso Theta at twice the universal penalty, not refitted. Blocks are penalised in
+errors. Theta is that of a group graphical lasso at twice the universal penalty, not refitted. Blocks are penalised in
 proportion to their errors: with equal weights, the noisiest pair would keep every other one out of Theta. The score is
 the size of a normal number as unlikely as the statistic, |T_gh| over its standard error for nodes of one column each.
 So chance gives a block of many entries no higher a rank than one of few.
 
 *The effects.* The precision matrix holds regressions: given all else, a column's mean changes by -Theta_hh^-1 Theta_hg
-with the columns of another node. Of a category these say how much each level differs from the reference; less their
+with the columns of another node. Of a category these say how much each level differs from the reference. Less their
 mean over rows, every level, the reference among them, has an effect of its own, whatever the reference was. A number
-whose gaps are published has two columns: v, which is the fill f where there is no value, and g, which is 1 there. By
-"(no value)" it means the effect of (f, 1) less the mean row, and "(value)" that of one standard deviation of v. With m
-the mean of the values that there are, and w the share of gaps, the mean of v is f w + m (1 - w). A change of these
-means by dv and dg is one of m by (dv - (f - m) dg) / (1 - w).
+whose gaps are published has two columns. One is v, which is the fill f where there is no value, and the other g, which
+is 1 there. By "(no value)" it means the effect of (f, 1) less the mean row, and "(value)" that of one standard
+deviation of v. Let m be the mean of the values that there are, and w the share of gaps. Then the mean of v is f w + m
+(1 - w). A change of these means by dv and dg is one of m by (dv - (f - m) dg) / (1 - w).
 
 References
 ----------
@@ -97,7 +97,7 @@ def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray
 
     They are divided by the median error of a single entry, so that alpha keeps its meaning. Where all entries have the
     same error, they are the weights of an equal penalty, sqrt(k_g k_h), off the diagonal. There a node of several
-    columns is penalised by the error of its own block, too: in simulations that finds more links than an equal penalty
+    columns is penalised by the error of its own block, too. In simulations that finds more links than an equal penalty
     on the diagonal. See `universal_penalty`.
     """
     weights: FloatArray = errors / _typical_entry_error(errors, sizes)
@@ -107,9 +107,9 @@ def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray
 def universal_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> float:
     """Return the universal penalty as the alpha that goes with `block_weights`.
 
-    A typical block, of a median number of entries k, exceeds it by chance as rarely as a number does, whose limit is
-    sqrt(2 log G) standard errors. Squared norms are taken for chi-squared numbers with k degrees of freedom. For nodes
-    of one column each it is that of `universal_penalty`.
+    A typical block, of a median number of entries k, exceeds it by chance as rarely as a number does. A number's limit
+    is sqrt(2 log G) standard errors. Squared norms are taken for chi-squared numbers with k degrees of freedom. For
+    nodes of one column each it is that of `universal_penalty`.
     """
     from scipy import special
 

@@ -2,10 +2,10 @@
 
 Parts of the rows are for cross-validation, and for stability selection (StARS). Cross-validation takes the alpha whose
 estimate from some rows agrees best with the others. The noise is subtracted from the held-out matrix as well as from
-the one that is learnt from, so that either score estimates the agreement with the rows before the noise. StARS takes
-the densest graph that the sampling error does not shake.
+the one that is learnt from. So either score estimates the agreement with the rows before the noise. StARS takes the
+densest graph that the sampling error does not shake.
 
-Every rule sees debiased matrices on one scale and nothing else, walks the path from the empty graph downwards, and
+Every rule sees debiased matrices on one scale and nothing else, and walks the path from the empty graph downwards. It
 says in a `Selection` what it chose and, where the choice needs a word, why.
 
 References
@@ -69,8 +69,8 @@ class Selection(Brief):
     alphas : ndarray, shape (n_alphas,)
         The path, largest first.
     scores : ndarray, shape (n_alphas,)
-        The rule's score of each alpha, larger being better; NaN where there is none: past the end of the path, and
-        after a rule has stopped early.
+        The rule's score of each alpha, larger being better. It is NaN where there is none: past the end of the path,
+        and after a rule has stopped early.
     note : str or None
         A sentence on a choice at an end of the path: why no edge was worth including, or why the path ended.
     n_edges : ndarray, shape (n_alphas,)
@@ -101,8 +101,8 @@ def alpha_grid(
 ) -> FloatArray:
     """Return alphas from the smallest that empties the graph down to `ratio` of it, evenly spaced in the logarithm.
 
-    The graph is empty exactly when no entry exceeds its penalty, so the first alpha is ``max |s_ij| / w_ij`` over the
-    penalised pairs; at every later one there is at least one edge. On a noisy matrix the small ones may have no
+    The graph is empty exactly when no entry exceeds its penalty. So the first alpha is ``max |s_ij| / w_ij`` over the
+    penalised pairs, and at every later one there is at least one edge. On a noisy matrix the small ones may have no
     solution: the path then ends before the grid does.
 
     Parameters
@@ -288,7 +288,7 @@ def select_ebic(
               - \frac{|E|}{n_\mathrm{eff}} (\log n_\mathrm{eff} + 4 \gamma \log p),
 
     which is minus the criterion over n_eff. Theta_E is fitted to the graph's edges E without any penalty, as in the
-    paper: at the penalised estimate, the shrinkage of the true edges rewards ever smaller alphas and many more edges.
+    paper. At the penalised estimate, the shrinkage of the true edges rewards ever smaller alphas and many more edges.
 
     Subtracting the noise leaves more sampling error in S^ than the rows would have without it. An edge too many raises
     the likelihood by n / n_eff times as much, and must pay as many times more. How many rows are left depends on the
@@ -300,7 +300,7 @@ def select_ebic(
     matrix : ndarray, shape (p, p)
         The debiased matrix of all rows, its diagonal positive.
     n_effective : float or callable
-        How many rows without noise would be as good, or a function of a precision matrix that says how many would fix
+        How many rows without noise would be as good. Or a function of a precision matrix that says how many would fix
         its partial correlations as well, such as `effective_rows`.
     alphas : sequence of float
         Decreasing, from `alpha_grid`: at the first the graph is empty.
@@ -308,7 +308,7 @@ def select_ebic(
         0 is the ordinary criterion, 1 the strictest.
     patience : int or None
         The walk ends once so many different graphs in a row have not improved the score, however many alphas share
-        them; a graph without a certified fit does not count. None walks the whole path.
+        them. A graph without a certified fit does not count. None walks the whole path.
     why_last : str
         The note on a choice of the last alpha.
     **options
@@ -390,8 +390,9 @@ def near_definite(matrix: FloatArray) -> FloatArray:
 
     The likelihood of an indefinite matrix has no maximum for most graphs. A positive semidefinite matrix near it is
     drawn a little towards its diagonal, which bounds the likelihood. It is the one with the negative eigenvalues set to
-    zero and the same variances, if it differs from S^ by no more than the drawing does. Or else it is the nearest in
-    the max norm, which is no further from S^ than the truth. A matrix that is nearly singular is drawn far less.
+    zero and the same variances. That is taken if it differs from S^ by no more than the drawing does. Or else it is the
+    nearest in the max norm, which is no further from S^ than the truth. A matrix that is nearly singular is drawn far
+    less.
     """
     diagonal = np.diagonal(matrix)
     if is_positive_definite(matrix - np.diag(LEAST * diagonal)):
@@ -436,8 +437,8 @@ def cross_validate(
     ``"mse"`` compares the implied covariance with S^_test, over pairs of columns (the penalty merely shifts the
     diagonal). It takes the largest alpha by which the mean squared difference has made half of its whole fall from the
     empty graph to its minimum. It takes the empty graph, unless that fall exceeds twice its standard error over the
-    folds. Guo et al. choose "where the error first drops sharply while the graph still has edges" and define no more;
-    half its height is where one locates a smooth step. The steepest single step of the path, the other candidate,
+    folds. Guo et al. choose "where the error first drops sharply while the graph still has edges", and define no more.
+    Half its height is where one locates a smooth step. The steepest single step of the path, the other candidate,
     depends on how fine the path is and on the sampling error of two neighbouring values.
 
     Parameters
@@ -560,11 +561,11 @@ def select_stars(
 ) -> Selection:
     """Choose the smallest alpha at which the graphs of random subsamples agree.
 
-    With theta the share of the subsamples whose graph has an edge, the instability is the mean of
-    ``2 theta (1 - theta)`` over all pairs of columns. It is small again where nearly all pairs are edges,
-    so the walk ends where it exceeds the threshold and more than half of all pairs are edges. (In the paper it ends as
-    soon as the threshold is exceeded. On a few columns that is at the very first alphas, where the true edges appear,
-    each in some subsamples before it does in all.)
+    Let theta be the share of the subsamples whose graph has an edge. Then the instability is the mean of ``2 theta (1 -
+    theta)`` over all pairs of columns. It is small again where nearly all pairs are edges. So the walk ends where it
+    exceeds the threshold and more than half of all pairs are edges. (In the paper it ends as soon as the threshold is
+    exceeded. On a few columns that is at the very first alphas, where the true edges appear, each in some subsamples
+    before it does in all.)
 
     Parameters
     ----------

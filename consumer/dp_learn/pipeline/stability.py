@@ -5,8 +5,8 @@ times their kurtosis where a release states it, and the published noise on rows 
 choose a graph from it, alpha included. The share of draws in which a pair has an edge is its frequency.
 
 The correlation stability coefficient is the largest share of the rows that can be dropped. With a probability of 95 %,
-a measure of all nodes then still has a correlation of 0.7 with that of the whole (Epskamp, Borsboom & Fried 2018). They
-drop rows of the table; here draws have fewer rows, and as much noise on each row or on each sum over rows, and are
+a measure of all nodes then still has a correlation of 0.7 with that of the whole. (See Epskamp, Borsboom & Fried 2018.)
+They drop rows of the table. Here draws have fewer rows, and as much noise on each row or on each sum over rows, and are
 compared with the graph that they are drawn from. Ten shares from 5 to 75 % are tried, as in their software.
 
 References

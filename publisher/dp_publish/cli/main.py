@@ -531,8 +531,8 @@ def audit_command(
 ) -> None:
     """Attack what would be published of DATA, and compare the privacy loss that this proves with the stated one.
 
-    Made-up rows take the place of DATA, of which only names, types and the first rows are looked at, to ask whose they
-    are; nothing is spent.
+    Made-up rows take the place of DATA, of which only names, types and the first rows are read. They are read to ask
+    whose they are; nothing is spent.
 
     \b
     Example:
@@ -633,7 +633,7 @@ def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: 
     """Complete the ledger after it was lost, damaged, altered or replaced by a backup.
 
     What is missing is taken from the copy beside the signing key and from your own bundles, which state what they cost.
-    Give all bundles at once: a cost that is in a bundle's total but belongs to no known release is booked as lost, and
+    Give all bundles at once. A cost that is in a bundle's total but belongs to no known release is booked as lost, and
     stays spent.
 
     \b

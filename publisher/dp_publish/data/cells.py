@@ -2,7 +2,7 @@
 
 `read_numbers` is the rule for text files, spreadsheets, and words in Parquet, Arrow and data frames, whether a column's
 kind is declared or was found. `read_words` is that for words, and `dates.read_moments` that for dates and times. None
-of them looks at another cell: where Arrow reads a whole column at once, it reads the same numbers, and what it does not
+of them looks at another cell. Where Arrow reads a whole column at once, it reads the same numbers, and what it does not
 take for finite ones goes through the rule.
 """
 

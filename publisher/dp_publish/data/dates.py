@@ -1,8 +1,8 @@
 """Dates and times in text: by ISO 8601, with a zone or without, or by a format that the policy declares.
 
 What a cell means depends on the cell and the declared format alone. A format is written in the letters of `strptime`,
-and applied exactly: to the whole cell, with English names of months, and to days that exist. One letter is its own:
-`%T` is a time of the day behind a date, in hours and minutes, with seconds, with AM or PM, or none at all.
+and applied exactly. It is applied to the whole cell, with English names of months, and to days that exist. One letter
+is its own: `%T` is a time of the day behind a date, in hours and minutes, with seconds, with AM or PM, or none at all.
 """
 
 import contextlib
@@ -207,7 +207,9 @@ def advise_format(words: Sequence[str], *, with_date: bool = False) -> str | Non
 
 
 def describe_dates(cell: str, words: Sequence[str]) -> str | None:
-    """Return what is wrong with a date or a time in a column of numbers, and what to do; None of a cell that is none.
+    """Return what is wrong with a date or a time in a column of numbers, and what to do, or None.
+
+    It is None of a cell that is no date and no time.
 
     Parameters
     ----------

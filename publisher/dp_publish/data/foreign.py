@@ -4,8 +4,8 @@ Their code books are metadata, which everybody may see: labels of columns and of
 gaps. A column of numbers with labels has both. What is asked for as words is the labels, and as numbers the codes, so
 that the kind in the policy decides, and no cell. A value without a label is its number, as a word.
 
-Rows are read in pieces, so that memory is constant, but for formats that tell no number of rows and no place of one
-(.por, .xpt), which are read whole.
+Rows are read in pieces, so that memory is constant. Formats that tell no number of rows and no place of one (.por,
+.xpt) are read whole.
 """
 
 import contextlib
@@ -68,8 +68,8 @@ class Described:
     label : str
         In words.
     levels : tuple of str
-        The labels of its values, by their codes, without those of values that stand for gaps; none of one alone, as
-        that is of a number with an exception, such as "10 or more".
+        The labels of its values, by their codes, without those of values that stand for gaps. There are none of one
+        alone, as that is of a number with an exception, such as "10 or more".
     has_order : bool
         Whether they begin with the lowest.
     has_gaps : bool

@@ -2,8 +2,8 @@
 
 Frames of others than pandas have types, and become tables of Arrow's by narwhals, or by the stream that Arrow defines.
 
-In one of pandas, cells of a column of objects, and categories, may be of any type, so that a type found for all of them
-would be decided by one. It is left open here (`untyped`), as in a text file, until the policy names a kind; each cell
+In one of pandas, cells of a column of objects, and categories, may be of any type. So a type found for all of them
+would be decided by one. It is left open here (`untyped`), as in a text file, until the policy names a kind. Each cell
 is written as a word, and means what that word means, whatever the others are.
 
 A JSON file of records as a table of words: a list of objects, or one object on each line.

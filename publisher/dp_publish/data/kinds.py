@@ -46,7 +46,7 @@ class ColumnType(enum.Enum):
     """A column's declared type, as far as it matters here.
 
     `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps. `OBJECT` is a column
-    whose cells may be of any type each, of a data frame or of text that the policy says are numbers, and `UNKNOWN` one
+    whose cells may be of any type each, of a data frame or of text that the policy says are numbers. `UNKNOWN` is one
     of a text file.
     """
 

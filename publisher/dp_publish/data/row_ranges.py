@@ -1,7 +1,7 @@
 """Rows of a table by their numbers, so that several readers share one table and decode hardly anything twice.
 
 A Parquet file can be read from the beginning of any of its row groups, an Arrow file from that of any record batch.
-Their sizes, which files state, tell where a row is without reading others; only those before it in its own row group
+Their sizes, which files state, tell where a row is without reading others. Only those before it in its own row group
 are decoded in vain.
 
 What tells a table from a changed one, without reading all of it: the sizes, times of change, and both ends of its
@@ -10,7 +10,7 @@ files.
 Parquet files here and elsewhere, one or a folder of them, as one table: its schema, sizes and rows.
 
 Columns are told by their names. Where files store one in different types, it has a type that holds the values of both.
-In folders as Hive names them, `year=2026/month=01/part-0.parquet`, the names give further columns of text: a type that
+In folders as Hive names them, `year=2026/month=01/part-0.parquet`, the names give further columns of text. A type that
 followed from the values would tell that one of them is no number.
 
 Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a

@@ -1,11 +1,11 @@
 """The first visible sheet of a spreadsheet as a table, by calamine, which the extra `files` installs.
 
-A sheet has no types but those of cells, so that it is read as the text file would be that it can be saved as. Its
-columns are `UNKNOWN` until the policy names a kind, and each cell is a word, whatever the others are. Numbers are
-written with all their digits, and dates and times like 2026-01-31 12:30:00. Rows without any cell are no rows before
-the first one and behind the last; between others they have no value, so that their number does not tell of values.
+A sheet has no types but those of cells. So it is read as the text file would be that it can be saved as. Its columns
+are `UNKNOWN` until the policy names a kind, and each cell is a word, whatever the others are. Numbers are written with
+all their digits, and dates and times like 2026-01-31 12:30:00. Rows without any cell are no rows before the first one
+and behind the last. Between others they have no value, so that their number does not tell of values.
 
-calamine makes a grid of all that is between a sheet's cells, so that one stray cell may take all memory: how far cells
+calamine makes a grid of all that is between a sheet's cells, so that one stray cell may take all memory. How far cells
 go is read from the file before.
 """
 

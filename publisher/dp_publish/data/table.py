@@ -2,8 +2,8 @@
 
 A `Table` knows its columns' declared types without looking at a value, and yields batches of bounded size as often as
 asked. Its order of rows is that of the files. CSV has no types: its columns are `UNKNOWN` until the policy names a
-kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart. So are
-those of a spreadsheet, and a data frame's columns of objects, which are published under a declared kind alone.
+kind. A type guessed from values could differ between neighbouring tables, and would tell them apart. So are those of a
+spreadsheet, and a data frame's columns of objects, which are published under a declared kind alone.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Table:
     types : dict of str to ColumnType
         The columns in order.
     batches : callable
-        `batches(names, rows)` yields record batches of at most `rows` rows of columns as they are stored: those of a
-        text file or a spreadsheet as words.
+        `batches(names, rows)` yields record batches of at most `rows` rows of columns as they are stored. Those of a
+        text file or a spreadsheet are words.
     cells : Cells
         What becomes of them.
     booleans : frozenset of str
@@ -261,9 +261,9 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     Parameters
     ----------
     source : str, Path, RemotePath, pyarrow.Table or data frame
-        A `.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv` or `.tab` file, text perhaps packed (`.gz`, `.bz2`), a folder
-        of Parquet files, records in JSON (`JSON`), a file of SPSS, Stata, SAS or a spreadsheet (`FOREIGN`,
-        `SPREADSHEETS`), or a table in memory: of Arrow, pandas, or what narwhals knows. Parquet and text may also be at
+        A `.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv` or `.tab` file, text perhaps packed (`.gz`, `.bz2`), or a
+        folder of Parquet files. Records in JSON (`JSON`), a file of SPSS, Stata, SAS or a spreadsheet (`FOREIGN`,
+        `SPREADSHEETS`). Or a table in memory: of Arrow, pandas, or what narwhals knows. Parquet and text may also be at
         a URI.
     dialect : Dialect, optional
         How a text file is written; by default what its first line tells.

@@ -2,7 +2,7 @@
 
 What the words mean is for `cells` to say. The csv module, which is slow but knows of lines, is asked where one is.
 
-A line without anything is a row without values, so that their number does not tell of values; only behind the last row,
+A line without anything is a row without values, so that their number does not tell of values. Only behind the last row,
 and before the names, it is none. In a table of one column each is a row.
 """
 

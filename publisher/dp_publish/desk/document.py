@@ -1,8 +1,8 @@
 """The fields of the form, and the policy's text: a field that is changed changes its entry, and all else stays.
 
-A field is text, as a browser has it. What a policy says is shown in fields once; afterwards only fields that were
-changed are looked at, so that comments, order, spelling and entries that have no field are kept. What is typed is a
-number or a date where it can be one, and else a text: what an entry may be, the policy says.
+A field is text, as a browser has it. What a policy says is shown in fields once. Afterwards only fields that were
+changed are read, so that comments, order, spelling and entries that have no field are kept. What is typed is a number
+or a date where it can be one, and else a text. What an entry may be, the policy says.
 """
 
 import datetime

@@ -2,7 +2,7 @@
 
 Who may ask is the one browser that was given its address, and no page of anybody else. The address carries a token in
 its fragment, which no browser sends. The desk's own script exchanges it, once, for a secret that it sends with every
-request; a cookie would be sent by any page to any port of this machine. Host and Origin are checked, so that no other
+request. A cookie would be sent by any page to any port of this machine. Host and Origin are checked, so that no other
 name leads here (DNS rebinding), and no other page asks.
 
 All of that is in a request's head. No body is read before, and each connection carries one request. Who has the secret

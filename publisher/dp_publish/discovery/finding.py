@@ -6,8 +6,8 @@ Two steps look at the table, each with a cost of its own (`shares`), and everyth
    they have a value. A row moves the counts of a column of text by sqrt(2), and of another by 1.
 2. **Levels.** The values of columns of words, those that are frequent (`levels`).
 
-Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is looked at, by their
-places, which are public; so that the values of a column fit into memory, whatever they are.
+Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is read, by their places,
+which are public. So the values of a column fit into memory, whatever they are.
 """
 
 import math

@@ -8,7 +8,7 @@ So
 
     P[S | D] <= p + P[S without such values | D] <= p + (e^epsilon P[S | D'] + delta(epsilon)) / (1 - p),
 
-p being the sum of these probabilities over all columns, of either table; and as neither side exceeds 1, the release is
+Here p is the sum of these probabilities over all columns, of either table. As neither side exceeds 1, the release is
 (epsilon, delta(epsilon) + 2 p)-private for every epsilon. T is the least whole number with 2 p <= 2^-40.
 
 Noise is rounded to whole numbers, which takes half a step of T.

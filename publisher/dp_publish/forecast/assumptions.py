@@ -1,18 +1,17 @@
 """Assumptions of a forecast: how far values spread within their bounds, and which bounds would be found.
 
 The assumed standard deviation of a column is a share of the width of its bounds. It is the policy's `spread` for the
-column, or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0014).
+column, or else `DEFAULT_SPREAD`. That is what bounds without knowledge of the values leave on real tables (ADR 0014).
 Nothing else is needed of bounds that will be found privately. As noise is in proportion to the width, so is all of the
 forecast, and a width of 1 stands for whatever is found. Their spread follows from how they are chosen (`outlook`).
 
-A count that one person changes by at most m (`max_change`) gets noise that does not depend on its bounds, so that wide
-ones would promise what narrow ones do not. Its bounds rather say how many cases there are: the share of the width is
-assumed of the mean count. Cases that come one by one then give a variance of m times that mean, as a compound Poisson
-distribution with steps of m has; contagion and trends give more.
+A count that one person changes by at most m (`max_change`) gets noise that does not depend on its bounds. So wide ones
+would promise what narrow ones do not. Its bounds rather say how many cases there are: the share of the width is assumed
+of the mean count. Cases that come one by one then give a variance of m times that mean, as a compound Poisson
+distribution with steps of m has. Contagion and trends give more.
 
 Where nothing is declared, how many columns of words a table has, and how many levels they have, may be private. Public
-is which share of the rows a level has to have to be told apart from the noise, so that no column has more levels than
-fit.
+is which share of the rows a level has to have to be told apart from the noise. So no column has more levels than fit.
 """
 
 import math

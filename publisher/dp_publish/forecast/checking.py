@@ -1,6 +1,6 @@
 """Checks of a release before it is paid for: its policy, the forecast, and the rows of its table.
 
-What they find is said by `dp-publish` before it publishes, by `dp-publish plan --look` and by the desk, each of which
+What they find is said by `dp-publish` before it publishes, by `dp-publish plan --look` and by the desk. Each of these
 goes on or stops by the same `Findings`. What rows show is for the publisher alone.
 """
 

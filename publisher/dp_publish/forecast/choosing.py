@@ -1,9 +1,9 @@
 """Which release, where neither the policy nor an option says so: second moments, which are told far better than rows.
 
-Of n rows of p columns of standard deviation s in bounds of width w, the noise of rows leaves an error of at least
+Take n rows of p columns of standard deviation s in bounds of width w. The noise of rows leaves an error of at least
 sqrt(2 p / n) s w / mu in a covariance. That of second moments is at most one of sqrt(2) p w^2 / (4 mu n). For rows to
-be as good, n has to be below p w^2 / (4 s)^2, a few times the number of columns, where chance alone hides nearly all.
-So rows are of whoever asks for them, and a weaker guarantee never shows less.
+be as good, n has to be below p w^2 / (4 s)^2. That is a few times the number of columns, where chance alone hides
+nearly all. So rows are of whoever asks for them, and a weaker guarantee never shows less.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ def choose_release(
 ) -> tuple[Prepared, str]:
     """Return the release of a policy that leaves it open, and its table, which is prepared once.
 
-    Rows are of whoever asks for them, and of a single column, which has no correlations; of a text file, what its
+    Rows are of whoever asks for them, and of a single column, which has no correlations. Of a text file, what its
     columns are is found privately.
 
     Parameters

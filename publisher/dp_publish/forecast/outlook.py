@@ -4,20 +4,20 @@ The forecast knows the number of rows, the declared bounds and the policy, and n
 the values, and whoever shows a forecast shows them:
 
 * a column's standard deviation is a share of its width: the policy's `spread`, or else one for all (`assumptions`);
-* columns are related in pairs: p/2 edges, one in p - 1 of all p(p-1)/2 possible ones, of equal partial correlation rho
-  (a denser graph, or unequal edges, needs more);
+* columns are related in pairs: p/2 edges, one in p - 1 of all p(p-1)/2 possible ones, of equal partial correlation rho.
+  A denser graph, or unequal edges, needs more;
 * means lie off the middle of the bounds, by the root of half the largest square that the spread allows.
 
 **Release of second moments.** The mechanism is the policy's own, or else two rounds at the same mu, as for `auto`
 (Gaussian noise for one column, or too many). It knows the noise on n times a correlation for an assumed spread
 (`Mechanism.correlation_noise`), tau n / sqrt(2) below. A cell is protected as its row is. A mechanism whose noise has
-no variance of its own is forecast as laplace, whose noise is scaled down if the expected error of the other, which is a
+no variance of its own is forecast as laplace. Its noise is scaled down if the expected error of the other, which is a
 bound, is smaller (`Mechanism.expected_error`).
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
-center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave. So has that
-of two rounds, which look for centers and scales over all numbers; others are forecast for bounds yet to be declared.
-What it costs to find out what columns are, where nothing is declared, is paid, too.
+center (`rows.private_bounds`). The forecast has that search paid, and the spread that such bounds leave. So has that of
+two rounds, which look for centers and scales over all numbers; others are forecast for bounds yet to be declared. What
+it costs to find out what columns are, where nothing is declared, is paid, too.
 
 **What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
 the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
@@ -32,11 +32,11 @@ variance ``(a_ii a_jj + a_ij^2) / n`` becomes
 and a pair is seen with 80 % power when rho is (z_t + z_0.8) such standard errors. Writing u for the variance at
 rho = 0 and z for z_t + z_0.8, ``rho = z sqrt(u / (1 - z^2 / n))``.
 
-**The threshold.** With m tests, m_1 = p/2 true edges and power b = 0.8, Benjamini-Hochberg at level q settles at the t
+**The threshold.** Take m tests, m_1 = p/2 true edges and power b = 0.8. Benjamini-Hochberg at level q settles at the t
 that solves ``t = q R / m`` for R = m_1 b + (m - m_1) t rejections: ``t = q b m_1 / (m - q (m - m_1))``, two-sided.
 
-**Drowned columns.** A debiased variance has the standard error sqrt(2 u). Unless it is at most a fifth of the variance
-itself, columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
+**Drowned columns.** A debiased variance has the standard error sqrt(2 u). It must be at most a fifth of the variance
+itself. Else columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
 
 References
 ----------
@@ -123,8 +123,8 @@ class Outlook:
     n_rows : int
         The number of rows.
     sigma : dict of str to float
-        Each column's noise in a release of rows, as a standard deviation in data units; without those whose bounds, and
-        so their units, are not known yet.
+        Each column's noise in a release of rows, as a standard deviation in data units. Those whose bounds, and so
+        their units, are not known yet are left out.
     sigma_over_width : float
         The same relative to the width of the bounds; the median over columns.
     noise_to_signal : float
@@ -132,8 +132,8 @@ class Outlook:
     rows, moments : Sight
         What a release of rows would show, and one of second moments only.
     least_rows_for_moments : int
-        How many rows it takes until second moments show anything of two median columns, or of the only one; 0 if there
-        is no formula, or no such release.
+        How many rows it takes until second moments show anything of two median columns, or of the only one. It is 0 if
+        there is no formula, or no such release.
 
     The repr leaves out what is computed from the table's number of rows, which may be protected.
     """

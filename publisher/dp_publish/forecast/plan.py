@@ -1,7 +1,7 @@
 """The forecast for one table and its policy, which `dp-publish plan` shows.
 
-Only names, declared types and the number of rows are read: from the metadata of Parquet and Arrow files, and by
-counting those of a text file.
+Only names, declared types and the number of rows are read. They are in the metadata of Parquet and Arrow files, and are
+counted in a text file.
 """
 
 import math

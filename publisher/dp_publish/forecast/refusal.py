@@ -5,7 +5,7 @@ is so weak that a column of whole numbers is published unchanged. Both are judge
 rows, the bounds, the declared types and the strength. No value is read, and rows are not counted if their number is
 protected.
 
-Columns that the noise would drown are judged by the real spread of their values, for the publisher alone: the forecast
+Columns that the noise would drown are judged by the real spread of their values, for the publisher alone. The forecast
 assumes a spread, and before a release is paid for, the first rows show whether that was right. Long-tailed values may
 fill so little of generous bounds that a researcher sees nothing of them.
 """
@@ -193,7 +193,7 @@ def find_drowned(seen: Glance, row: Outlook) -> list[str]:
         The first rows.
     row : Outlook
         The forecast. None are drowned for certain in a number of rows that is protected, or where the noise has no
-        variance of its own; columns whose bounds are yet to be found are passed over.
+        variance of its own. Columns whose bounds are yet to be found are passed over.
     """
     planned, policy = row.planned, row.planned.policy
     if not policy.privacy.neighbours.n_rows_public or planned.depends_on_values:

@@ -1,7 +1,7 @@
 """Who a person is: columns that may say whose a row is, and the question that is asked where their values repeat.
 
 The first rows show whether they do, or later ones whether those return. That decides what the publisher is asked, and
-nothing that is published: the answer is hers, and so is the unit of privacy that follows from it. Columns that are left
+nothing that is published. The answer is hers, and so is the unit of privacy that follows from it. Columns that are left
 out count, too.
 """
 
@@ -64,9 +64,10 @@ _BY_ROW = Phrase("--unit row", "“One row is one person”")
 def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     """Return the columns that may say whose a row is and repeat in the first rows, with how many values they have.
 
-    They are told by their names, or by codes or numbers that recur as those of persons do: codes and long numbers,
-    numbers that are far apart without a rule, or each in equally many rows. Codes that are different in a tenth of the
-    rows or less may be of things, if that is their column's name. Few values of some names may be kinds of people.
+    They are told by their names, or by codes or numbers that recur as those of persons do. Such are codes and long
+    numbers, and numbers that are far apart without a rule, or each in equally many rows. Codes that are different in a
+    tenth of the rows or less may be of things, if that is their column's name. Few values of some names may be kinds of
+    people.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The books that a log of events adds up to: releases, their states, and budgets.
 
-A log is a list of lines, each one event as JSON. The hash of a line covers the hash of the one before, so that the last
-one, the head, stands for all of them, and nothing in it changes unseen. But whoever chains it anew can write anything
-into it, so that each line must be an event before it is believed.
+A log is a list of lines, each one event as JSON. The hash of a line covers the hash of the one before. So the last one,
+the head, stands for all of them, and nothing in it changes unseen. But whoever chains it anew can write anything into
+it, so that each line must be an event before it is believed.
 
 A change of the ledger reads the log, decides, and appends one line. On a file that is done under a lock. On shared
 storage there is none: whoever comes second is told so, and reads, decides and appends again. So all rules about budgets
@@ -213,8 +213,8 @@ def chain(head: str, line: str) -> str:
 def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | None = None) -> str | None:
     """Return the line that puts a release in the ledger, or says what became of it; None if they know it already.
 
-    A release is the same as one in the ledger if their manifests are, or, while one of them has none, if they were
-    reserved at the same time. If the books have another release of its number, both count.
+    A release is the same as one in the ledger if their manifests are. While one of them has none, it is the same if
+    they were reserved at the same time. If the books have another release of its number, both count.
     """
     known = next((each for each in books.of(entry.dataset) if each.number == entry.number and _same(each, entry)), None)
     if known is not None:

@@ -3,9 +3,9 @@
 The cost of a release is kept for every unit of privacy that it protects. So releases at different levels add up to a
 sound total for each. It is mu = sqrt(sum mu_k^2), and rho the sum, which is less than mu^2 / 2 where noise is discrete.
 A release for cells or rows counts for changes of cells as well (`Cost.booked`). Partitions are disjoint parts of the
-rows (one month each, say) and cost in parallel: a dataset's total is that of its costliest partition, with all
+rows (one month each, say) and cost in parallel. A dataset's total is that of its costliest partition, with all
 unpartitioned releases added. An entity may have rows in every partition, so that for it all releases add up. The
-probabilities with which guarantees fail add up for every unit: a budget is spent once they exceed a thousandth, and at
+probabilities with which guarantees fail add up for every unit. A budget is spent once they exceed a thousandth, and at
 one no guarantee is left. Budgets are kept by unit of privacy as well, and stay in the ledger once they were given.
 """
 

@@ -5,10 +5,10 @@ opens it holds it alone.
 
 On shared storage each event is an object that is created once and never replaced. Object `00000001.txt` holds the hash
 of the event before it and, on the next line, the event as a file has it. That is what the hash of an event is taken
-over, so that the SHA-256 of an object is the head of the log up to there. The heads are those that the same events have
-in a file. To append is to create the next number: of all who try, the storage lets one succeed, and the others read
-what came first and decide again. Each event has a random mark, by which two that are otherwise equal differ, so that
-nobody takes another's object for his own.
+over. So the SHA-256 of an object is the head of the log up to there. The heads are those that the same events have in a
+file. To append is to create the next number. Of all who try, the storage lets one succeed, and the others read what
+came first and decide again. Each event has a random mark, by which two that are otherwise equal differ, so that nobody
+takes another's object for his own.
 """
 
 import contextlib

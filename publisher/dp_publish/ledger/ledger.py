@@ -224,8 +224,8 @@ def open_ledger(place: str | Path | None = None) -> Ledger:
     Parameters
     ----------
     place : str or Path, optional
-        The user's own ledger by default; otherwise a ledger of objects under a URI (`s3://BUCKET/PREFIX`, `gs://`,
-        `az://`, `file://`) or in a folder, whose path ends in a slash unless it exists, or an SQLite file.
+        The user's own ledger by default. Otherwise a ledger of objects under a URI (`s3://BUCKET/PREFIX`, `gs://`,
+        `az://`, `file://`) or in a folder, whose path ends in a slash unless it exists. Or an SQLite file.
 
     Raises
     ------

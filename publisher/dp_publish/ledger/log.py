@@ -2,9 +2,9 @@
 
 A copy is plain text, one line for each event, and named after the place of its ledger. But a ledger is known by its
 first line, too, which no later event changes and which bears a random mark. So every copy in the folder that begins
-with that line is a copy of the same ledger, wherever the ledger was when the copy was written and however its place was
-spelled. A copy is behind its ledger only where a crash cut it short, so that a ledger which lacks lines of any copy of
-it was rolled back or replaced, and is refused. A chain of hashes alone does not show that its end is missing.
+with that line is a copy of the same ledger. It does not matter where the ledger was when the copy was written, or how
+its place was spelled. A copy is behind its ledger only where a crash cut it short. So a ledger which lacks lines of any
+copy of it was rolled back or replaced, and is refused. A chain of hashes alone does not show that its end is missing.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """Columns of which a policy declares nothing: what they are is found privately, if that can be, and at what cost.
 
 The part of mu that goes into what columns are follows from public facts: the number of rows, and of columns of either
-kind. Noise on counts of looks and gaps is to be a few percent of the rows, and the threshold of levels as few as noise
-on second moments leaves worth distinguishing. But the rest, which is what correlations are released with, is to be most
-of mu (ADR 0043 has the measurement).
+kind. Noise on counts of looks and gaps is to be a few percent of the rows. The threshold of levels is to be as few as
+noise on second moments leaves worth distinguishing. But the rest, which is what correlations are released with, is to
+be most of mu (ADR 0043 has the measurement).
 """
 
 import math
@@ -30,8 +30,8 @@ _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a 
 def is_open(policy: Policy) -> bool:
     """Return whether a policy says of no column what it holds, of a release before which that is found privately.
 
-    That is one of second moments in two rounds, or one of rows where it was asked for (`Policy.find`); at mu or rho, as
-    the search excepts a delta.
+    That is one of second moments in two rounds, or one of rows where it was asked for (`Policy.find`). It is at mu or
+    rho, as the search excepts a delta.
     """
     privacy = policy.privacy
     moments = privacy.is_moments and privacy.mechanism in ("auto", "two-round")

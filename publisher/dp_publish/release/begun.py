@@ -136,7 +136,7 @@ class Begun:
     def once(self, name: str, draw: Callable[[], T]) -> T:
         """Return the next outcome as it was recorded under a name, or draw and record it.
 
-        Noisy sums of rows are not recorded, nor what is drawn after them: nobody has seen any of it, and nothing that
+        Noisy sums of rows are not recorded, nor what is drawn after them. Nobody has seen any of it, and nothing that
         can be noticed follows from it.
 
         Raises

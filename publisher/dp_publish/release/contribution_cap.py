@@ -4,10 +4,10 @@ One pass counts the rows of each entity. A second one draws, of those that have 
 simple random sample without replacement. They are noted as a bit for each row of the table, and all other passes read
 by these bits. Which rows are kept depends on nothing but the entities' names and chance.
 
-An id is read without blanks around it, composed letters as one, and, if it is a whole number, without zeros before it
-or behind its point, a plus sign or an exponent: "0100", "100 ", "100.0" and 1e2 are one person, in text as in numbers.
-Two ids that are taken for one can only leave out more rows; one person who passed for two could have twice the rows
-that the guarantee allows.
+An id is read without blanks around it, and with composed letters as one. If it is a whole number, it is read without
+zeros before it or behind its point, a plus sign or an exponent: "0100", "100 ", "100.0" and 1e2 are one person, in text
+as in numbers. Two ids that are taken for one can only leave out more rows. One person who passed for two could have
+twice the rows that the guarantee allows.
 """
 
 import decimal

@@ -1,8 +1,8 @@
 """Work on all rows of a table, on all cores of this machine: sums of them, and noise on them, which goes into parts.
 
 Each core reads and writes ranges of whole parts. A range has a reader and a keystream of its own, which gets its bits
-from the operating system, so that no two ranges share any. Where parts begin follows from the number of columns alone,
-and so the bundle has the same parts and row groups whatever made it.
+from the operating system. So no two ranges share any. Where parts begin follows from the number of columns alone, and
+so the bundle has the same parts and row groups whatever made it.
 """
 
 import contextlib
@@ -203,8 +203,8 @@ class LocalWork:
     table : Table or None
         The same rows, some of which can be read by their numbers if they are `stored`.
     keeps_numbers : bool
-        Whether rows are published under these numbers, so that it is known where parts begin; and with random bits of
-        each thread's own, which an audit has no use for.
+        Whether rows are published under these numbers, so that it is known where parts begin. They are then published
+        with random bits of each thread's own, which an audit has no use for.
     cap : EntityCap or None
         What left out rows of them.
     report : RowReport
@@ -323,7 +323,9 @@ def _plan(table: Table | None, n_columns: int, n_threads: int) -> list[RowRange]
 
 
 class Told:
-    """The number of rows that all threads have done, told to one who may be told by one at a time, as long as they run.
+    """The number of rows that all threads have done, as long as they run.
+
+    It is told to one who may be told by one at a time.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """Preparation of a release: what is decided, how its rows are read, and what draws it.
 
 Of columns of which nothing is declared, what they are is found privately first. The whole strength is booked
-beforehand. What was told of the columns is recorded before anything follows from it; everything after that is a release
+beforehand. What was told of the columns is recorded before anything follows from it. Everything after that is a release
 by the policy that was found, at what is left of the strength.
 """
 

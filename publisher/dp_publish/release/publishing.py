@@ -3,11 +3,11 @@
 The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
 archive into another. Then note that it may leave, give it its name, and note that it has. At last sign the file for
 minisign, which is never a reason for a release to fail. What is drawn is the business of `release.rows` or
-`release.covariance`, where the bundle goes that of `release.targets`, and what is kept of a release that ends early
+`release.covariance`, and where the bundle goes that of `release.targets`. What is kept of a release that ends early is
 that of `release.begun`. The final name, or elsewhere the manifest, appears in one atomic step and replaces nothing, so
-there is a whole bundle or none; unnamed files vanish with the process, however it ends. A cost is taken back only where
+there is a whole bundle or none. Unnamed files vanish with the process, however it ends. A cost is taken back only where
 the process never came to giving the file its name. Afterwards a missing file proves nothing, as others may have moved
-it, and neither does an error, as a file may be in place though the answer was lost.
+it. Neither does an error, as a file may be in place though the answer was lost.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The places where a bundle may go: a tar, a local folder, or an address elsewhere.
 
 A tar is written without a name and gets its own in one step. For the other two, that tar is first made whole on this
-machine; its members are then put in place, the manifest last, and the tar is removed. Whatever interrupts that, the tar
-is left, and `dp-bundle unpack` goes on with it: a member that is there already is compared, and none is replaced.
+machine. Its members are then put in place, the manifest last, and the tar is removed. Whatever interrupts that, the tar
+is left, and `dp-bundle unpack` goes on with it. A member that is there already is compared, and none is replaced.
 """
 
 import contextlib

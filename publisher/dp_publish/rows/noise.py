@@ -8,9 +8,9 @@ the result depends on anything but that mechanism's output.
 **A geometric ladder of sigmas** lets a wide table's columns share the tables that their noise is drawn from. An exact
 sampler tabulates the noise's probabilities, once for every ratio of sigma to the grid's step. A step is a power of two,
 so that the mantissa of sigma decides. Columns with different bounds have different sigmas. Where there are more columns
-than rungs to an octave, each sigma is rounded up to the next rung, and there are no more mantissas than rungs. Whatever
-is drawn, published and charged is the sigma on the rung. A guarantee becomes stronger by it, never weaker. A column's
-mu becomes smaller by at most the distance of two rungs, 0.54 % (a sum of many by half of that).
+than rungs to an octave, each sigma is rounded up to the next rung. There are no more mantissas than rungs. Whatever is
+drawn, published and charged is the sigma on the rung. A guarantee becomes stronger by it, never weaker. A column's mu
+becomes smaller by at most the distance of two rungs, 0.54 % (a sum of many by half of that).
 
 **Randomised response** gives a category's cell its level, or with some probability one drawn from all of them. The
 exact trade-off between the two errors of whoever tells two levels apart is made of three straight lines. Its corners

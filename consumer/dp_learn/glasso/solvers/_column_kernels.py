@@ -7,7 +7,7 @@ The work on one column takes well under a microsecond, so that calls and index c
 matrices are indexed by unsigned numbers in one dimension, which spares a test for negative ones at every access.
 
 Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, G Gram matrix of the active
-columns; x, for a matrix, its entries row after row.
+columns. For a matrix, x is its entries row after row.
 """
 
 from typing import Any, NamedTuple

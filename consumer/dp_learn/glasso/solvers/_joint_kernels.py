@@ -1,6 +1,6 @@
 """Compiled proximal operators of coupled entries (see `joint`), exact, one entry of all periods after the other.
 
-Along a chain by dynamic programming: the derivative of the least cost of all periods so far, as a function of this
+Along a chain by dynamic programming. The derivative of the least cost of all periods so far, as a function of this
 one's value, is a monotone polyline. A penalised difference clips it, a squared one tilts it, and an absolute value
 breaks it at zero. Over all pairs by divide and conquer: at the best common value, the cheapest cut takes those with the
 smallest derivatives.

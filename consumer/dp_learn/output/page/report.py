@@ -337,8 +337,8 @@ class Visibility:
     without_noise : float
         The same for the same rows without noise.
     smallest, strictest : float
-        The partial correlation that is found with 80 % power at a 5 % level: of one pair that was named beforehand, and
-        among all pairs (the level divided by their number).
+        The partial correlation that is found with 80 % power at a 5 % level. The first is that of one pair that was
+        named beforehand, the second among all pairs (the level divided by their number).
     clean : float
         The smallest, without noise.
     n_rows : int

@@ -108,7 +108,7 @@ def _since(began: float) -> ProgressColumn:
 
 @contextlib.contextmanager
 def logged_to(path: Path, *taken: object) -> Iterator[None]:
-    """Append what happens in a block to a file, a line for each step; no line has a value of the table, or of a cell.
+    """Append what happens in a block to a file, a line for each step. No line has a value of the table, or of a cell.
 
     Parameters
     ----------

@@ -1,16 +1,16 @@
 """Private histograms of all columns, and what follows from them: clips, places, and on which scale links are told.
 
-A column of numbers is counted in cells around its center, of equal width on the scale of asinh((x - center) / scale);
-how fine they are follows from public facts alone. Whole numbers within few are counted one by one, levels each by
-itself, and gaps in a cell of their own, so that every row is in exactly one cell of every raw column. Replacing a row
-takes 1 from one cell of each and adds 1 to another: over all columns the counts move by at most sqrt(2 p), which is
-attained. They have one Gaussian noise together.
+A column of numbers is counted in cells around its center, of equal width on the scale of asinh((x - center) / scale).
+How fine they are follows from public facts alone. Whole numbers within few are counted one by one, levels each by
+itself, and gaps in a cell of their own. So every row is in exactly one cell of every raw column. Replacing a row takes
+1 from one cell of each and adds 1 to another. Over all columns the counts move by at most sqrt(2 p), which is attained.
+They have one Gaussian noise together.
 
 What follows from the noisy counts is post-processing, as the number of rows is public:
 
 - the clip of a column: the nearest from which on hardly any counts stand out from their noise, and some steps more;
 - the mean and the deviation of levels and of whole numbers within few;
-- the scale on which its links are told: as it is, or by the normal scores of its cells (`dp_bundle.data.margins`),
+- the scale on which its links are told. It is as it is, or the normal scores of its cells (`dp_bundle.data.margins`)
   where numbers of many values are far from normal.
 
 A score is a function of a row alone, by which later passes replace its values. So whatever later steps may move, and
@@ -98,8 +98,8 @@ class Described:
     gaps : tuple of int
         The places, before, of the numbers behind which there is one column more now, which indicates their gaps.
     low, high, centers, scales, clips : ndarray of float64, shape (p,)
-        The ends, centers and scales of what all columns are then, and how many scales from its center each may be:
-        infinitely many where its ends are as near.
+        The ends, centers and scales of what all columns are then, and how many scales from its center each may be. That
+        is infinitely many where its ends are as near.
     floors : ndarray of float64, shape (p,)
         The least deviation that a column counts with in the lengths of rows, in scales.
     by_cells : ndarray of float64, shape (p,)

@@ -185,7 +185,7 @@ def _range_of(noisy: Integers, sigma: float, grid: Cells) -> Range:
     """Return where most values of a column are, by noisy counts of their sizes: all that stand out, and the next ones.
 
     Where none does, by itself or together with the next, it is everywhere. Where nothing but zeros stands out, other
-    values are taken to be a half, as indicators and counts are: with a larger scale the column would be lost.
+    values are taken to be a half, as indicators and counts are. With a larger scale the column would be lost.
     """
     each, middle = grid.cells // _SIZES, _SIZES // 2
     sizes = np.flatnonzero(noisy > _STANDS_OUT * sigma)

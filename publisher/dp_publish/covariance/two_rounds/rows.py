@@ -1,6 +1,6 @@
 """Rows on their way into a round: clipped, standardised, transformed, and cut to integers, with their lengths.
 
-A round has a largest radius, which is one in its units, and a few smaller ones, of which one is chosen after the rows
+A round has a largest radius, which is one in its units, and a few smaller ones. One of them is chosen after the rows
 have been summed. A radius is a / 256 with an integer a. A row y becomes
 
 - **inside** the radius: the integers q = trunc(2^20 y), as they are;
@@ -8,16 +8,16 @@ have been summed. A radius is a / 256 with an integer a. A row y becomes
   of 2^-20.
 
 Its integers show which of the two it is: inside is where ``|q|^2 <= (2^12 a)^2``. So |q|^2 <= (2^12 a)^2 and |a u|^2 <=
-(2^12 a)^2 hold of the very integers that are summed, and the row lies in the ball exactly. Like all else that happens
-to a row before, this is a function of that row alone.
+(2^12 a)^2 hold of the very integers that are summed. The row lies in the ball exactly. Like all else that happens to a
+row before, this is a function of that row alone.
 
 A product of floating-point matrices is none: how BLAS rounds a row depends on where in the batch it stands. So rows and
 transform are rounded first, to so many bits that sums of p products are below 2^53 of them, and exact.
 
 **The frame of the second round** follows what the first released: rows are recentred, rescaled, and partly whitened.
-Noise of the second round is isotropic in the frame y = B D^-1 (z - m), with m the mean, D^2 the variances and R the
+Noise of the second round is isotropic in the frame y = B D^-1 (z - m). Here m is the mean, D^2 the variances and R the
 correlations that the first round shows, and B = R^(-g/2). A radius takes tr(B R B) = tr R^(1 - g), and the noise comes
-back through the inverse of B. On the entries of the covariance g = 1/2 is best; g = 3/4 costs next to nothing there,
+back through the inverse of B. On the entries of the covariance g = 1/2 is best. There g = 3/4 costs next to nothing,
 and helps its inverse, from which partial correlations are made.
 
 R is noisy and may be indefinite. In its place is a correlation matrix near it, without eigenvalues below half of what

@@ -1,6 +1,6 @@
 """The strength of a two-round release, shared out over its steps.
 
-Every step is mu_i-GDP for one row given what the steps before it released, so that all of them together are mu-GDP with
+Every step is mu_i-GDP for one row given what the steps before it released. So all of them together are mu-GDP with
 ``mu^2 = sum mu_i^2`` (adaptive composition). Shares are of mu^2, and depend on public facts alone: the numbers of rows
 and columns, the strength, and which centers and scales are declared.
 
@@ -10,7 +10,7 @@ Rows are taken for standard normal ones, whose squared lengths have a chi-square
 freedom. Uncorrelated columns are the worst case: with correlation R, a radius of the second round takes tr R^(1/4).
 
 **The radius** of a round is chosen by how many rows exceed it. How many shall is public, so that the bias of shortening
-them is known to be small, or, in a small table, outweighed by the noise that a smaller radius saves.
+them is known to be small. Or, in a small table, it is outweighed by the noise that a smaller radius saves.
 
 A row moves that number by at most 1.
 
@@ -141,8 +141,8 @@ def share_out(
 def round_noise(n_features: int, shortened: float, mu: float, radii: tuple[float, float], offset: float) -> float:
     """Return the standard deviation of one round's noise on n times a correlation near zero.
 
-    An entry off the diagonal has the noise ``(R^2 + c^2) / mu``, and the rows that are shortened to R leave
-    ``E min(|y|^2, R^2) / p`` of a covariance.
+    An entry off the diagonal has the noise ``(R^2 + c^2) / mu``. The rows that are shortened to R leave ``E min(|y|^2,
+    R^2) / p`` of a covariance.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def share_lost(mu_each: float, n_rows: int, spread: float) -> float:
     """Return the probability that a normal column's center is chosen more than three standard deviations off.
 
     A place that Phi(t) - 1/2 of the values lie between it and the median has the score of the median and n times as
-    much; elsewhere within the bounds it is n / 2 more.
+    much. Elsewhere within the bounds it is n / 2 more.
 
     Parameters
     ----------

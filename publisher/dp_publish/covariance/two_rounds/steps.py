@@ -1,7 +1,7 @@
 """The private steps of a release in two rounds: each with its sensitivity, its cost, and what its law tells.
 
 A release is a sequence of steps. Which one comes next, and its every setting, follow from the outcomes before it and
-from public facts; the table decides only the statistic that a step draws its outcome from. So a release is written
+from public facts. The table decides only the statistic that a step draws its outcome from. So a release is written
 once, for whoever plays it (`Play`). To publish is to draw every outcome, and to audit is to ask what the law of the
 same outcomes would be on another table.
 """

@@ -1,7 +1,7 @@
 """Sums of products of rows by the length of these, from which those of any radius follow: exact, and additive.
 
 Rows are summed apart by the smallest radius that they are inside of, once as they are and once as directions (`rows`).
-With B_b and C_b the sums over the rows of bin b of q q' and of u u', the sum for the radius a_r is, in integers,
+Let B_b and C_b be the sums over the rows of bin b of q q' and of u u'. Then the sum for the radius a_r is, in integers,
 
     sum_{b <= r} B_b + a_r^2 sum_{b > r} C_b,
 

@@ -1,13 +1,13 @@
 """The work of one worker: at a raw table that many read, each a range of its rows.
 
-A worker opens the table as the policy describes it. Where some rows are left out, as an entity has more than its cap or
-a value is missing, which rows are published was decided before, for the whole table. It is staged for each range as one
-bit for each row. A task names the digest of its bits.
+A worker opens the table as the policy describes it. Some rows may be left out, as an entity has more than its cap or a
+value is missing. Then it was decided before, for the whole table, which rows are published. It is staged for each range
+as one bit for each row. A task names the digest of its bits.
 
 A part is noise on a range of rows. A worker gets no key, no ledger and no random bits. Every attempt draws its own from
 the operating system, and stages its parts under a name of its own, where only the publisher may read. Dask gives one
 result of each task, which names the parts that are copied into the bundle. So noise that is drawn twice, as a worker
-was lost or slow, is never seen twice; what is not named is removed with all that was staged.
+was lost or slow, is never seen twice. What is not named is removed with all that was staged.
 """
 
 import hashlib
