@@ -334,6 +334,17 @@ def find_body(counts: Counts, sigma: float) -> tuple[int, int]:
 
     From the noise, that is; all cells where nothing does.
     """
+    first, end = _clear_cells(counts, sigma)
+    return (first, end) if first < end else (0, len(counts))
+
+
+def stand_out(counts: Counts, sigma: float) -> bool:
+    """Return True if some stretch of cells surely holds more than noise."""
+    first, end = _clear_cells(counts, sigma)
+    return first < end
+
+
+def _clear_cells(counts: Counts, sigma: float) -> tuple[int, int]:
     up_to, n = np.concatenate([[0], np.cumsum(counts)]), len(counts)
     first, end = n, 0
     for size in (1 << power for power in range(n.bit_length())):
@@ -341,7 +352,7 @@ def find_body(counts: Counts, sigma: float) -> tuple[int, int]:
         clear = np.flatnonzero(sums > _SURE * sigma * math.sqrt(size))
         if clear.size:
             first, end = min(first, int(clear[0]) + size - 1), max(end, int(clear[-1]) + 1)
-    return (first, end) if first < end else (0, n)
+    return first, end
 
 
 def draw_in_tails(

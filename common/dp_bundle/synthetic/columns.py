@@ -25,7 +25,7 @@ from dp_bundle.data.latent import (
     race_matrix,
     winners,
 )
-from dp_bundle.data.margin_summary import cell_ends, draw_in_tails, find_body, find_heaps
+from dp_bundle.data.margin_summary import cell_ends, draw_in_tails, find_body, find_heaps, stand_out
 from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores, parts_of
 
 Places = NDArray[np.intp]
@@ -113,13 +113,14 @@ class Histogram:
         self.is_whole = margin.is_whole
         self.low, self.high = cell_ends(edges, bounds, is_whole=self.is_whole)
         self.decimals = _decimals(self.high - self.low)
-        for cell, value in find_heaps(
-            self.shares, (self.low, self.high), sigma / n_rows, is_whole=self.is_whole
-        ).items():
+        heaps = find_heaps(self.shares, (self.low, self.high), sigma / n_rows, is_whole=self.is_whole)
+        for cell, value in heaps.items():
             self.low[cell] = self.high[cell] = value
         counts, self.edges = margin.counts[: margin.n_filled], edges
         if not margin.labels and sigma > 0.0:
             self._end_where_nothing_stands_out(counts, find_body(counts, sigma))
+        if heaps and not stand_out(np.delete(counts, [*heaps]), sigma):  # as of zeros and ones
+            self._draw_as(np.array([*heaps]))
         if kept is not None:
             self.steps = Steps.of_shares(shares, np.clip(0.5 * (self.low + self.high), *kept))
             self.fill = 0.5 * (kept[0] + kept[1])
@@ -136,6 +137,11 @@ class Histogram:
             self.low[last + 1 :] = self.high[last + 1 :] = self.high[last]
         elif len(counts) > _FEW:
             draw_in_tails((self.low, self.high), self.shares, counts, body, is_whole=self.is_whole)
+
+    def _draw_as(self, heaps: Places) -> None:
+        """Let the numbers of all cells be those of the nearest of some."""
+        nearest = heaps[np.abs(np.arange(len(self.low))[:, None] - heaps).argmin(axis=1)]
+        self.low, self.high = self.low[nearest], self.high[nearest]
 
     def coefficients(self) -> Floats:
         """Return the Hermite coefficients of what is published."""

@@ -224,14 +224,17 @@ def test_few_rows_keep_natural_ends(tmp_path: Path, key: Ed25519PrivateKey) -> N
 
 
 def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Two thirds of zeros among numbers with a long tail come back as zeros."""
+    """Two thirds of zeros among numbers with a long tail come back as zeros, and of zeros and ones all are one."""
     rng = np.random.default_rng(0)
     amount = np.where(rng.random(N) < 0.66, 0.0, rng.lognormal(2, 1, N))
-    table = pd.DataFrame({"amount": amount, "other": rng.normal(size=N)})
+    owns = np.where(rng.random(N) < 0.05, np.nan, rng.random(N) < 0.3)
+    table = pd.DataFrame({"amount": amount, "other": rng.normal(size=N), "owns": owns})
     publish(table, make_policy({}, unit="row", mu=3.0, scale="scores"), out=tmp_path / "t.tar", key=key)
     with opened(tmp_path / "t.tar") as bundle:
         write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
-    found = pd.read_parquet(tmp_path / "s.parquet")["amount"]
+    rows = pd.read_parquet(tmp_path / "s.parquet")
+    found = rows["amount"]
+    assert set(rows["owns"].dropna()) == {0.0, 1.0}
     assert (found == 0).mean() == pytest.approx((amount == 0).mean(), abs=0.04)
     assert found.max() < 5 * amount.max()
 
