@@ -534,7 +534,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "software": release.software,
         "label": worded_label(release),
         "about": _about(Subject(release)),
-        "data": show_data(bundle),
+        "data": json.dumps(show_data(bundle)),  # most of all, and read for the page of a release alone
         "gaps": describe_gaps(release),
         "dcat": describe_in("dcat", release, [whole], address=f"{address}{folder}/{page}"),
         "schema_org": describe_in(

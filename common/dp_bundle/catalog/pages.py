@@ -130,6 +130,7 @@ def release_page(
     """
     series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
     newer = next((each for each in series if each["number"] > facts["number"]), None)
+    data = json.loads(facts["data"])
     values = {
         **facts,
         "portal": title,
@@ -140,8 +141,8 @@ def release_page(
         "withdrawn": withdrawn,
         **label_values(facts["label"]),
         "licence": facts["about"]["license"],
-        **data_values(facts["data"], facts["tar"], facts["signer"]),
-        "preview": _preview(facts["data"]["preview"]) if facts["data"]["preview"] else None,
+        **data_values(data, facts["tar"], facts["signer"]),
+        "preview": _preview(data["preview"]) if data["preview"] else None,
         "markup": as_json(facts["schema_org"]),
     }
     heading = f"{facts['about']['title']}, release {facts['number']}"
