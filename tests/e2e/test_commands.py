@@ -41,7 +41,7 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     """A publisher and a researcher need one command each, and the graph finds the one true edge."""
     published = program("dp-publish", "people.parquet")
     assert published.returncode == 0, published.stderr
-    assert "name (neither a number nor given a kind of its own)" in published.stdout
+    assert "'name' (neither a number nor given a kind of its own)" in published.stdout
     assert "fingerprint" in published.stderr
 
     learned = program("dp-learn", "people.bundle.tar")
