@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.wording import BY_POLICY, LEAVE_OUT
-from dp_publish.data.cells import DATE, TIME_OF_DAY, Read
+from dp_publish.data.cells import DATE, FIRST, TIME_OF_DAY, Read
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -102,6 +102,7 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
     """
     if not form:
         with contextlib.suppress(pa.ArrowInvalid):  # some cell is none, or has a zone or more decimals
+            pc.cast(words[:FIRST], _US)
             return Read(pc.cast(words, _US), pa.array(np.ones(len(words), dtype=bool)))
     moments, fits = _microseconds(words, form, local=local)
     return Read(pa.array(moments, mask=~fits).cast(_US), pc.or_(pa.array(fits), pc.is_null(words)))
