@@ -47,6 +47,7 @@ _FALL = 3.0  # of its logarithm in all
 _MUCH, _LITTLE = 0.15, 0.02  # of a cell's rows
 _ALONE, _MEDIAN = 3.5, 0.455  # standard deviations of one cell; the median of a squared one
 _PLACES, _FEWEST = 32, 7  # places in a cell; cells with two ends
+_DUST = 1e-4  # of the narrowest cell: as near to zero, an edge is zero but for its arithmetic
 _CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a share, and times the neighbours' density, of one value
 
 
@@ -236,6 +237,7 @@ def _quantile(
         low, value, high = (float(values[min(max(each, 0), m - 1)]) for each in (first + 1, cell, last))
         return Estimate(name, value, min(low, value), max(high, value))
     ends = np.concatenate([[-math.inf], np.interp(k, np.arange(1, m), edges), [math.inf]])
+    ends[np.abs(ends) < _DUST * np.diff(edges).min(initial=abs(edges[0]))] = 0.0
     low, high = float(ends[first + 1]), float(ends[last + 1])
     heaps = find_heaps(filled_shares, cell_ends(edges, None, is_whole=is_whole), sigma / n_filled, is_whole=is_whole)
     value = heaps[cell] if cell in heaps else _at(margin, shares, share)

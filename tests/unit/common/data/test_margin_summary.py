@@ -52,6 +52,12 @@ def test_quantiles_of_items_stay_near_them() -> None:
     assert np.mean(held) > 0.95
 
 
+def test_an_edge_that_is_zero_but_for_its_arithmetic_is_zero() -> None:
+    """No interval ends at 5.6e-17."""
+    margin = Margin("x", np.array([-1, 5.6e-17]), counts=np.array([0, N, 0]))
+    assert summarize_margin(margin, N, 0.0)[0].high == 0.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gaps", [0.2, 0.5, 0.9])
 def test_means_beside_gaps_cover(gaps: float) -> None:
