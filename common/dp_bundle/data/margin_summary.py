@@ -47,7 +47,7 @@ _FALL = 3.0  # of its logarithm in all
 _MUCH, _LITTLE = 0.15, 0.02  # of a cell's rows
 _ALONE, _MEDIAN = 3.5, 0.455  # standard deviations of one cell; the median of a squared one
 _PLACES, _FEWEST = 32, 7  # places in a cell; cells with two ends
-_DUST = 1e-4  # of the narrowest cell: as near to zero, an edge is zero but for its arithmetic
+_DUST = 1e-4  # of the narrowest cell: as near to zero, a number is zero but for arithmetic
 _CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a share, and times the neighbours' density, of one value
 
 
@@ -237,14 +237,15 @@ def _quantile(
         low, value, high = (float(values[min(max(each, 0), m - 1)]) for each in (first + 1, cell, last))
         return Estimate(name, value, min(low, value), max(high, value))
     ends = np.concatenate([[-math.inf], np.interp(k, np.arange(1, m), edges), [math.inf]])
-    ends[np.abs(ends) < _DUST * np.diff(edges).min(initial=abs(edges[0]))] = 0.0
     low, high = float(ends[first + 1]), float(ends[last + 1])
     heaps = find_heaps(filled_shares, cell_ends(edges, None, is_whole=is_whole), sigma / n_filled, is_whole=is_whole)
     value = heaps[cell] if cell in heaps else _at(margin, shares, share)
     if is_whole:
         low, high = float(np.floor(low + 0.5)), float(np.ceil(high - 0.5))
         value = min(max(float(np.rint(value)) + 0.0, low), high)
-    return Estimate(name, value, min(low, value), max(high, value))
+    dust = _DUST * np.diff(edges).min(initial=np.abs(edges).max())
+    numbers = (value, min(low, value), max(high, value))
+    return Estimate(name, *(0.0 if abs(each) < dust else each for each in numbers))
 
 
 def _begin_of_whole(counts: Counts, widths: Floats, sigma: float, rows: float) -> int:
