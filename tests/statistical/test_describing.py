@@ -82,6 +82,7 @@ def test_dates_are_dates(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -
     assert found["mean"] in printed
     assert found["mean"] in (tmp_path / "found" / "report.html").read_text()
     assert 'day "standard deviation", days\n' in printed
+    assert "e+" not in printed
 
 
 def test_no_mean_of_a_column_that_hardly_varies(tmp_path: Path, key: Ed25519PrivateKey) -> None:

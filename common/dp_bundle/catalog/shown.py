@@ -125,10 +125,11 @@ class Seen:
         return (share, None, None) if math.isnan(away) else (share, low, high)
 
     def numbers(self, place: int, kind: SourceKindName) -> list[tuple[str, str, str, str]]:
-        """Return the mean of a column of numbers with its interval, and the deviation."""
+        """Return the mean of a column of numbers with its interval, and the deviation; no mean that drowns."""
         mean, away, deviation = self.means[place], self.away[place], self.deviations[place]
         ends = ("", "") if math.isnan(away) else (spell_number(mean - away, kind), spell_number(mean + away, kind))
-        found = [("mean", spell_number(mean, kind), *ends)] if math.isfinite(mean) else []
+        is_drowned = math.isnan(away) and math.isnan(deviation)
+        found = [("mean", spell_number(mean, kind), *ends)] if math.isfinite(mean) and not is_drowned else []
         if math.isfinite(deviation):
             found.append(("standard deviation", spell_number(deviation, "number"), "", ""))
         return found

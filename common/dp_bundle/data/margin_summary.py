@@ -47,6 +47,7 @@ _FALL = 3.0  # of its logarithm in all
 _MUCH, _LITTLE = 0.15, 0.02  # of a cell's rows
 _ALONE, _MEDIAN = 3.5, 0.455  # standard deviations of one cell; the median of a squared one
 _PLACES, _FEWEST = 32, 7  # places in a cell; cells with two ends
+_DUST = 1e-4  # of the narrowest cell: as near to zero, a number is zero but for arithmetic
 _CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a share, and times the neighbours' density, of one value
 
 
@@ -242,7 +243,9 @@ def _quantile(
     if is_whole:
         low, high = float(np.floor(low + 0.5)), float(np.ceil(high - 0.5))
         value = min(max(float(np.rint(value)) + 0.0, low), high)
-    return Estimate(name, value, min(low, value), max(high, value))
+    dust = _DUST * np.diff(edges).min(initial=np.abs(edges).max())
+    numbers = (value, min(low, value), max(high, value))
+    return Estimate(name, *(0.0 if abs(each) < dust else each for each in numbers))
 
 
 def _begin_of_whole(counts: Counts, widths: Floats, sigma: float, rows: float) -> int:

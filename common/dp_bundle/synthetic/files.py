@@ -163,7 +163,8 @@ def describe_kept(document: dict[str, Any]) -> str:
     parts = [f"distributions within {max(distances):.2g} of the release"] if distances else []
     if off:
         percent = 100.0 * max(abs(each - 1.0) for each in ratios)
-        parts.append(f"means within {max(off):.2g} standard deviations of the release, these within {percent:.3g} %")
+        parts.append(f"means within {max(off):.2g} standard deviations of the release")
+        parts.append(f"standard deviations within {percent:.3g} %")
     said = "; ".join(parts)
     if median is not None:
         largest = measured["correlation_difference_largest"]

@@ -313,7 +313,7 @@ def summarize_plainly(found: GraphResult, network: Network | None) -> list[str]:
         "percent": _percent,
     }
     if network is not None:
-        values["pairs"] = f"the {math.comb(len(network.columns), 2):,} pairs of columns in {values['names']}"
+        values["pairs"] = f"the {counted(math.comb(len(network.columns), 2), 'pair')} of columns in {values['names']}"
         values |= _find_surest(found, network) if network.n_edges else {}
     return fill_lines("plain.txt", found, **values)
 

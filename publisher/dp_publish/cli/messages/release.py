@@ -61,11 +61,13 @@ def summarize_receipt(
     mu, budget = receipt.spent.get(unit), receipt.budgets.get(unit)
     row, gap = _forecast_of(release, policy), licence_gap(dataset)
     look = "" if page is None else f"see the page {page}, which shows others the same; then "
+    merged = [source.name for source in release.sources if source.other and release.discovery]
+    rare = f"; rare words of {listed(merged)}, if any, count as another level" if merged else ""
     promised = [said for said in label["plainly"] if not said.startswith("Somebody")]
     along = "" if minisig is None else f", and {minisig} beside it"
     graph = [f"dp-learn {file}"] if len(source_names(release.columns)) > 1 else []  # of one there is none
     lines = {
-        "left out": reasons(receipt.left_out) or "nothing",
+        "left out": (reasons(receipt.left_out) or "nothing") + rare,
         "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
         "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
         "readers": describe_held(row, _held(release)) if row else describe_use(release, policy)[-1],

@@ -32,13 +32,19 @@ def path(tmp_path: Path, key: Ed25519PrivateKey) -> Path:
     return write_rounds(tmp_path / "bundles" / "t.tar", release_in_two_rounds(values, 3.0, rng), names, key)
 
 
+def page_of(path: Path) -> Path:
+    """Return the page of the one release in a site, made beside its folder."""
+    site = path.parent.with_name("site")
+    make_catalog(path.parent, site)
+    return next(site.glob("datasets/*/release-1.html"))
+
+
 def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path) -> None:
     """Pictures have a title and a description, names from strangers are text, and tables hold the strongest pair.
 
     Nobody counts in scales, and the signer has a name.
     """
-    make_catalog(path.parent, tmp_path / "site")
-    (page,) = (tmp_path / "site").glob("datasets/*/release-1.html")
+    page = page_of(path)
     text = page.read_text()
     assert HOSTILE not in text
     assert text.count("<svg") >= 2
@@ -54,12 +60,9 @@ def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path
     assert {tuple(link[:2]) for link in facts["graph"]["links"]} >= {(0, 1), (0, 2)}
 
 
-def test_the_page_offers_synthetic_rows_by_a_command_that_works(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_offers_synthetic_rows_by_a_command_that_works(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the download beside the page, and writes rows under a name that says synthetic."""
-    make_catalog(path.parent, tmp_path / "site")
-    (page,) = (tmp_path / "site").glob("datasets/*/release-1.html")
+    page = page_of(path)
     assert "However many are drawn, they cost no privacy" in page.read_text()
     (words,) = re.findall(r">dp-bundle (synthesize .*)</pre>", page.read_text())
     monkeypatch.chdir(page.parent)
@@ -69,11 +72,15 @@ def test_the_page_offers_synthetic_rows_by_a_command_that_works(
     assert len(rows.read_text().splitlines()) == 10_001
 
 
+def test_no_mean_is_shown_of_a_column_that_the_noise_drowns() -> None:
+    """It could lie anywhere, as in a table of 60 rows."""
+    assert not shown.Seen(*np.array([[74.0], [np.nan], [np.nan]])).numbers(0, "number")
+
+
 def test_a_portal_without_a_learner_shows_none_of_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page is made without the section."""
     monkeypatch.setattr(shown, "find_reader", lambda: None)
-    make_catalog(path.parent, path.parent.with_name("site"))
-    (page,) = path.parent.with_name("site").glob("datasets/*/release-1.html")
+    page = page_of(path)
     assert 'id="correlations"' not in page.read_text()
     assert "dp-bundle synthesize" not in page.read_text()
 
@@ -85,7 +92,6 @@ def test_a_release_that_teaches_nothing_has_a_page_that_says_why(path: Path, mon
         raise EstimationError("the noise drowns everything")
 
     monkeypatch.setattr(shown.find_reader(), "correlations", drowned)
-    make_catalog(path.parent, path.parent.with_name("site"))
-    (page,) = path.parent.with_name("site").glob("datasets/*/release-1.html")
+    page = page_of(path)
     assert "Not everything could be learned: the noise drowns everything." in page.read_text()
     assert "dp-bundle synthesize" not in page.read_text()

@@ -52,6 +52,11 @@ def test_quantiles_of_items_stay_near_them() -> None:
     assert np.mean(held) > 0.95
 
 
+def test_an_edge_that_is_zero_but_for_its_arithmetic_is_zero() -> None:
+    """No interval ends at 5.6e-17."""
+    assert not summarize_margin(Margin("x", np.array([5.6e-17, 1]), counts=np.array([N, 0, 0])), N, 0.0)[0].high
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gaps", [0.2, 0.5, 0.9])
 def test_means_beside_gaps_cover(gaps: float) -> None:

@@ -17,6 +17,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
+from dp_publish.cli.messages.release import summarize_receipt
 from dp_publish.covariance.mechanisms.two_round import NoisySums
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
 from dp_publish.data.table import open_table
@@ -80,6 +81,7 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
     region = next(source for source in release.sources if source.name == "region")
     assert set(region.levels) == {"North", "South", "East", "West"}
     assert [*published.left_out] == ["person_id", "employer"]
+    assert "; rare words of 'sex', 'region', if any, count" in summarize_receipt(published, open_policy())
     assert [column.name for column in release.columns][:3] == ["age", "income", "income=(no value)"]
     guarantee, found = release.guarantee, release.discovery
     assert guarantee is not None
