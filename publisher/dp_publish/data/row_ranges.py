@@ -173,7 +173,7 @@ def _describe(path: Place) -> list[Any]:
 
 _PAGE_BUFFER = 2**18
 _MOST_OPEN = 8  # files that stay so
-_KEY = re.compile(r"([^=./][^=/]*)=(.*)")
+_KEY = re.compile(r"([^=./][^=/]*)=(.*)", re.DOTALL)
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -209,6 +209,10 @@ def _thinned(blocks: Integers, batch: pa.RecordBatch, every: int) -> tuple[Integ
 
 
 def _words(cells: pa.Array) -> pa.Array:
+    """Return cells as text; of a line break in one, pyarrow leaves out the end where a block ends between both."""
+    letters = cells.buffers()[2]
+    if letters is not None and b"\r" in letters.to_pybytes():
+        cells = pc.replace_substring_regex(cells, r"\r\n?", "\r\n")
     try:
         return pc.cast(cells, pa.string())
     except pa.ArrowInvalid:  # some are not in UTF-8

@@ -68,6 +68,13 @@ def test_a_line_without_anything_is_a_row(
             read(path, {"a": "integer"})
 
 
+def test_a_line_break_in_a_cell_is_whole_wherever_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pyarrow takes apart at a time may end between both of its ends."""
+    monkeypatch.setattr("dp_publish.data.text_file._BLOCK", 32)
+    words = ["é\r\nbc"] * 20
+    assert column(tmp_path, words, "text") == words
+
+
 @pytest.mark.parametrize(
     ("words", "kind", "said"),
     [
