@@ -98,8 +98,8 @@ def read_numbers(words: pa.Array, written: Written) -> Read:
     has_points = written.decimal == "." or (written.has_points and not written.decimal)
     marked = words if has_points else pc.replace_substring(words, ".", ",")
     try:
-        pc.cast(marked[:FIRST], pa.float64())
-        numbers = pc.cast(marked, pa.float64())
+        for cells in (marked[:FIRST], marked):
+            numbers = pc.cast(cells, pa.float64())
     except pa.ArrowInvalid:  # some cell is no number to Arrow
         plain = pc.match_substring_regex(words, r"^-?\d{1,15}(?:\.\d{1,15})?$" if has_points else r"^-?\d{1,15}$")
         numbers = pc.cast(pc.if_else(plain, words, None), pa.float64())
@@ -195,10 +195,13 @@ def read_words(
 
 def is_lost(words: pa.Array) -> pa.Array:
     """Return which words hold what is not in the file's encoding."""
+    return pc.match_substring(words, LOST) if holds(words, LOST.encode()) else pa.repeat(False, len(words))
+
+
+def holds(words: pa.Array, mark: bytes) -> bool:
+    """Return True if a mark is in some word, in far less time than it takes to look at each."""
     letters = words.buffers()[2]
-    if letters is None or LOST.encode() not in letters.to_pybytes():  # which takes far less time than to look at each
-        return pa.repeat(False, len(words))
-    return pc.match_substring(words, LOST)
+    return letters is not None and mark in letters.to_pybytes()
 
 
 def trim(words: pa.Array) -> pa.Array:

@@ -51,7 +51,7 @@ _ISO = (
     rf"(?:[T ](?P<H>\d\d)(?::?(?P<M>\d\d)(?::?(?P<S>\d\d)(?:\.(?P<f>\d+))?)?)? ?(?P<z>{_ZONE}|z|UTC|GMT)?)?$"
 )
 _US = pa.timestamp("us")
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_MICROSECONDS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
 _DAYS = (
     *("%d.%m.%Y", "%d.%m.%y", "%Y.%m.%d"),  # with points, nobody begins with the month
@@ -182,7 +182,7 @@ def seconds(values: pa.Array) -> pa.Array:
     counted = pc.cast(pc.cast(values, pa.int32() if values.type.bit_width == 32 else pa.int64()), pa.int64())
     if unit == "ns":
         counted, unit = pc.divide(counted, 1000), "us"
-    return pc.multiply(pc.multiply(pc.cast(counted, pa.float64(), safe=False), 10**6 / _PER_SECOND[unit]), 1e-6)
+    return pc.multiply(pc.multiply(pc.cast(counted, pa.float64(), safe=False), _MICROSECONDS[unit]), 1e-6)
 
 
 def fit(words: Sequence[str], form: str = "") -> bool:

@@ -24,7 +24,7 @@ from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.wording import DELIMITER, ENCODING
 from dp_bundle.files.places import Place
-from dp_publish.data.cells import is_lost
+from dp_publish.data.cells import holds, is_lost
 from dp_publish.data.dialect import Layout, open_bytes, open_lines
 from dp_publish.data.row_ranges import BLOCK, MOST_LOOKED, RawBatches, spread
 
@@ -210,8 +210,7 @@ def _thinned(blocks: Integers, batch: pa.RecordBatch, every: int) -> tuple[Integ
 
 def _words(cells: pa.Array) -> pa.Array:
     """Return cells as text; of a line break in one, pyarrow leaves out the end where a block ends between both."""
-    letters = cells.buffers()[2]
-    if letters is not None and b"\r" in letters.to_pybytes():
+    if holds(cells, b"\r"):
         cells = pc.replace_substring_regex(cells, r"\r\n?", "\r\n")
     try:
         return pc.cast(cells, pa.string())
