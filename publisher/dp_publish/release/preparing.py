@@ -36,7 +36,7 @@ from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.kinds import Kinds, published
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Source, Table, reads_alone
-from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
+from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, drawn, thinned
 from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.columns import choose_columns, resolve
@@ -153,8 +153,8 @@ class DiscoveringMaker:
         sample = None if capped or table.survey is None else table.survey().sample
         if sample is not None:
             return lambda kinds: (table.cells.read(batch, kinds) for batch in sample)
-        n_rows = _count_rows(read, self._found) if capped else table.count_rows()
-        return lambda kinds: thinned(read(kinds), n_rows)
+        chosen, n_rows = (drawn, _count_rows(read, self._found)) if capped else (thinned, table.count_rows())
+        return lambda kinds: chosen(read(kinds), n_rows)
 
     def _guarantee_of(self, rest: Guarantee | None, decided: Decided) -> Guarantee:
         """Return the guarantee of what was found and of the release together."""
