@@ -6,13 +6,12 @@ Two steps look at the table, each with a cost of its own (`shares`), and everyth
    they have a value. A row moves the counts of a column of text by sqrt(2), and of another by 1.
 2. **Levels.** The values of columns of words, those that are frequent (`levels`).
 
-Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is read, by their places,
-which are public. So the values of a column fit into memory, whatever they are. Where an entity's rows are protected,
-as many are drawn at random: how many it has, and where, would move the places of all rows behind them.
+Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is read. Places of rows are
+public. So the values of a column fit into memory, whatever they are. Where an entity's rows are protected, as many are
+drawn at random. How many it has, and where, would move the places of all rows behind them.
 """
 
 import math
-import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -197,15 +196,6 @@ def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
         blocks = np.arange(start, start + batch.num_rows) // BLOCK
         yield batch if every == 1 else batch.filter(pa.array(blocks % every == 0))
         start += batch.num_rows
-
-
-def drawn(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
-    """Yield a simple random sample of so many rows, whose size is public; all of them if these are not too many."""
-    wanted, chance = n_rows // spread(n_rows), np.random.default_rng(secrets.randbits(128))
-    for batch in batches:
-        n_drawn = chance.hypergeometric(wanted, n_rows - wanted, batch.num_rows)
-        yield batch.take(pa.array(chance.choice(batch.num_rows, n_drawn, replace=False)))
-        wanted, n_rows = wanted - n_drawn, n_rows - batch.num_rows
 
 
 @dataclass(frozen=True)

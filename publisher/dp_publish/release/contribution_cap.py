@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
+from dp_publish.data.row_ranges import RawBatches, spread
 from dp_publish.data.table import Lines, Table
 
 NAME, N_ROWS = "entity", "n_rows"  # the columns of counts
@@ -197,3 +198,12 @@ def _decoded(words: pa.Array) -> pa.Array:
         spelled = [word.decode(errors="backslashreplace") for word in pc.cast(words, pa.binary()).to_pylist()]
         return pa.array(spelled, pa.string())
     return words
+
+
+def drawn(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
+    """Yield a simple random sample of so many rows, whose size is public; all of them if these are not too many."""
+    wanted, chance = n_rows // spread(n_rows), np.random.default_rng(secrets.randbits(128))
+    for batch in batches:
+        n_drawn = chance.hypergeometric(wanted, n_rows - wanted, batch.num_rows)
+        yield batch.take(pa.array(chance.choice(batch.num_rows, n_drawn, replace=False)))
+        wanted, n_rows = wanted - n_drawn, n_rows - batch.num_rows

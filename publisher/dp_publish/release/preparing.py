@@ -36,13 +36,13 @@ from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.kinds import Kinds, published
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Source, Table, reads_alone
-from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, drawn, thinned
+from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
 from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy, Privacy, Sought
 from dp_publish.release.begun import Contents, Part
-from dp_publish.release.contribution_cap import EntityCap
+from dp_publish.release.contribution_cap import EntityCap, drawn
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.targets import Target

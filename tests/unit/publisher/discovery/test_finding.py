@@ -21,7 +21,7 @@ from dp_publish.cli.messages.release import summarize_receipt
 from dp_publish.covariance.mechanisms.two_round import NoisySums
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
 from dp_publish.data.table import open_table
-from dp_publish.discovery.finding import AMBIGUOUS, Steps, Told, decide, discover, drawn
+from dp_publish.discovery.finding import AMBIGUOUS, Steps, Told, decide, discover
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.discovery.looks import LOOKS, Look
 from dp_publish.ledger.ledger import Ledger
@@ -56,13 +56,6 @@ def people(n: int, seed: int = 1) -> pd.DataFrame:
     )
     frame.loc[rng.random(n) < 0.04, "income"] = np.nan  # which noise on looks hides
     return frame
-
-
-def test_rows_of_entities_are_drawn_wherever_they_stand() -> None:
-    """Of a large table half are, and the next blocks do not differ."""
-    batch = pa.record_batch({"v": np.arange(2**19) // 1024 % 2})
-    (found,) = drawn([batch], 2**19)
-    assert pc.mean(found["v"]).as_py() == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.fixture
