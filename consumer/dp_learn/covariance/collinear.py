@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import name_columns, quote_name
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import clear_variances, form_errors, form_variances
-from dp_learn.matrices.linalg import FloatArray, eigendecomposition
+from dp_learn.matrices.linalg import FloatArray, Places, eigendecomposition
 
 _MOST = 500  # columns, as all eigenvectors are needed
 _ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary
@@ -28,7 +27,7 @@ _STRONG = 0.8  # a correlation
 _ERRORS = 2.0  # standard errors, on either side of an estimate
 
 
-def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def clear_columns(pooled: PooledCovariance) -> tuple[Places, tuple[str, ...]]:
     """Return the positions of the columns whose debiased variance is clearly positive, and the names of the others.
 
     The debiased variance of a column of noise alone has a standard error, for one source v sqrt(2 / (n - 1)) unless the

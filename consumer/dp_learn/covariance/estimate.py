@@ -30,6 +30,8 @@ from dp_bundle.manifest.noise import discrete_gaussian_fourth_cumulant, rounded_
 from dp_learn.matrices.checks import align_numbers, align_square, column_labels
 from dp_learn.matrices.linalg import (
     FloatArray,
+    Mask,
+    Places,
     dense,
     diagonal_matrix,
     draw_symmetric,
@@ -367,7 +369,7 @@ class NoisyCovariance(KnownErrors):
         forms = b.toarray() if hasattr(b, "toarray") else b
         return sandwich(forms, self.noise_shared + np.diag(self.noise_variance))
 
-    def keep(self, kept: npt.NDArray[np.int64]) -> NoisyCovariance:
+    def keep(self, kept: Places) -> NoisyCovariance:
         """Return the source on some of its columns."""
         block = self.covariance[np.ix_(kept, kept)]
         shared = None if self.noise_shared is None else self.noise_shared[np.ix_(kept, kept)]
@@ -445,7 +447,7 @@ class IndependentEntries:
     constant: FloatArray
     inexact: float = 0.0
 
-    def keep(self, kept: npt.NDArray[np.bool_]) -> IndependentEntries:
+    def keep(self, kept: Mask) -> IndependentEntries:
         """Return the entries of some rows and columns."""
         variances = self.variances[np.ix_(kept, kept)]
         factors, cumulants, constant = (each[kept] for each in (self.factors, self.cumulants, self.constant))
@@ -481,7 +483,7 @@ class IndependentEntries:
         return sandwich(basis, noise) - drawn_constant * self.inexact * covariance
 
     @cached_property
-    def _known(self) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+    def _known(self) -> tuple[Places, FloatArray, float]:
         """Where v is not zero, the covariances of Z with v' Z v there, and the variance that it would have."""
         place = np.flatnonzero(self.constant)
         v = self.constant[place]
@@ -524,7 +526,7 @@ class NoiseLaw(KnownErrors):
         """The number of columns."""
         return len(self.basis)
 
-    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
+    def keep(self, kept: Places) -> NoiseLaw:
         """Return the law of some of the columns."""
         basis, rest = self.basis[kept], None if self.rest is None else self.rest.keep(kept)
         used = basis.any(axis=0) | (self.entries.constant != 0.0)
@@ -644,7 +646,7 @@ class ReleasedCovariance:
             )
         return self.noise
 
-    def keep(self, kept: npt.NDArray[np.int64]) -> ReleasedCovariance:
+    def keep(self, kept: Places) -> ReleasedCovariance:
         """Return the source on some of its columns."""
         noise = None if self.noise is None else self.noise.keep(kept)
         skewness = None if self.skewness is None else self.skewness[kept]
@@ -795,7 +797,7 @@ def combine_sources(
     return PooledCovariance(tuple(columns), np.asarray(covariance), tuple(sources), tuple(w.tolist()), same_rows)
 
 
-def keep_columns(pooled: PooledCovariance, kept: npt.NDArray[np.int64]) -> PooledCovariance:
+def keep_columns(pooled: PooledCovariance, kept: Places) -> PooledCovariance:
     """Return the pooled covariance of some of the columns, given by their positions."""
     if np.array_equal(kept, np.arange(len(pooled.columns))):  # matrices may be large
         return pooled

@@ -28,7 +28,6 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import listed, quote_name
@@ -37,9 +36,8 @@ from dp_learn.covariance.collinear import clear_columns, find_determined
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.moments import Change
 from dp_learn.covariance.standard_errors import clear_variances, null_standard_errors
-from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, Mask, Places, smallest_eigenvalue
 
-Places = npt.NDArray[np.intp]
 LEAST = 1e-3  # eigenvalue of a category's correlations
 _ERRORS = 2.0  # standard errors of an eigenvalue, or of a correlation with gaps
 _SHIFT = 0.5  # standard deviations of a mean where there are gaps
@@ -173,7 +171,7 @@ class NodeColumns:
         The columns that are left out as others determine them, each with how.
     """
 
-    kept: npt.NDArray[np.int64]
+    kept: Places
     drowned: tuple[str, ...]
     reference: dict[str, int]
     merged: dict[str, list[str]]
@@ -260,9 +258,7 @@ def rare_gaps(pooled: PooledCovariance, levels: Levels) -> list[str]:
     return rare
 
 
-def _usable_pair(
-    places: npt.NDArray[np.intp], clear: npt.NDArray[np.bool_], pooled: PooledCovariance
-) -> npt.NDArray[np.int64]:
+def _usable_pair(places: Places, clear: Mask, pooled: PooledCovariance) -> Places:
     """Return a number and the indicator of its gaps, or those that stand clear: none without the number."""
     if clear[places].all() and _has_full_rank(places, pooled):
         return places.astype(np.int64)
@@ -279,7 +275,7 @@ def _find_alike(gaps: dict[str, int], pooled: PooledCovariance) -> tuple[str, ..
     return tuple(np.array(list(gaps))[found].tolist())
 
 
-def _has_full_rank(places: npt.NDArray[np.intp], pooled: PooledCovariance) -> bool:
+def _has_full_rank(places: Places, pooled: PooledCovariance) -> bool:
     own, error = _with_typical_error(places, pooled)
     return smallest_eigenvalue(own.correlation) > max(LEAST, _ERRORS * error * math.sqrt(len(places)))
 

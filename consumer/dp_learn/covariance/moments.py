@@ -30,7 +30,7 @@ from dp_bundle.base.quoting import Brief, quote_path
 from dp_bundle.bundle.opened import PartTask, open_part
 from dp_bundle.data.rows import RowGroup, group_rows, part_rows, require_all_rows, to_numpy
 from dp_learn.covariance.estimate import FormErrors, by_rows
-from dp_learn.matrices.linalg import FloatArray, add_product, few_threads, sandwich, sparse_if_worth_it
+from dp_learn.matrices.linalg import FloatArray, Places, add_product, few_threads, sandwich, sparse_if_worth_it
 
 R = TypeVar("R")
 _AHEAD = 16  # row groups that are handed out, so that no thread waits while the headers of the next part are read
@@ -48,7 +48,7 @@ class Rows(NamedTuple):
     start: int
     read: Callable[[], FloatArray]
 
-    def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Rows:
+    def select(self, places: Sequence[int] | Places) -> Rows:
         """Return the same rows with the columns at these places, in this order."""
         return Rows(self.start, lambda: self.read()[:, places])
 
@@ -76,7 +76,7 @@ class BundleRows:
     def __init__(self, bundle: Bundle, places: Sequence[int] | None = None, change: Change | None = None) -> None:
         self.bundle, self.places, self.change = bundle, places, change
 
-    def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> BundleRows:
+    def select(self, places: Sequence[int] | Places) -> BundleRows:
         """Return the same rows with the columns at these places, in this order."""
         chosen = [int(place) for place in places]
         change = None if self.change is None else Change(*(values[chosen] for values in self.change))
@@ -97,7 +97,7 @@ class BundleRows:
         pa.default_memory_pool().release_unused()  # which it would keep, as much as it ever held
 
 
-def select_columns(batches: Iterable[Rows], places: npt.NDArray[np.int64]) -> Iterable[Rows]:
+def select_columns(batches: Iterable[Rows], places: Places) -> Iterable[Rows]:
     """Return the same batches with the columns at these places, in this order."""
     return batches.select(places) if isinstance(batches, BundleRows) else (rows.select(places) for rows in batches)
 
@@ -197,7 +197,7 @@ class Moments(Brief):
     n_rows: int
     mean: FloatArray
     scatter: FloatArray
-    n_off_grid: npt.NDArray[np.int64]
+    n_off_grid: Places
 
     @property
     def covariance(self) -> FloatArray:
@@ -332,7 +332,7 @@ def _no_rows(n_features: int) -> Moments:
     return batch_moments(np.empty((0, n_features)))
 
 
-def _count_off_grid(values: FloatArray, granularity: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+def _count_off_grid(values: FloatArray, granularity: npt.ArrayLike | None) -> Places:
     counts = np.zeros(values.shape[1], dtype=np.int64)
     steps, whole = np.empty((2, len(values)))  # of one column at a time, which stays in the processor's cache
     for index, step in enumerate(np.asarray([] if granularity is None else granularity, dtype=float)):
@@ -342,7 +342,7 @@ def _count_off_grid(values: FloatArray, granularity: npt.ArrayLike | None) -> np
     return counts
 
 
-def _folds_of(start: int, n_rows: int, n_folds: int) -> npt.NDArray[np.int64]:
+def _folds_of(start: int, n_rows: int, n_folds: int) -> Places:
     """Share out every n_folds consecutive rows in a random order, so that folds are equal and follow no pattern."""
     first = start // n_folds
     n_groups = -(-(start + n_rows) // n_folds) - first

@@ -30,7 +30,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, SchemaError
@@ -68,7 +67,7 @@ from dp_learn.covariance.standard_errors import (
     mechanism_entry_variances,
     sum_over_pairs,
 )
-from dp_learn.matrices.linalg import FloatArray, draw_symmetric, few_threads, sandwich
+from dp_learn.matrices.linalg import FloatArray, Places, draw_symmetric, few_threads, sandwich
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,9 +347,7 @@ class Sample:
             raise EstimationError("there are too few rows for subsamples: give --alpha, or choose by another rule")
         return [self._pooled([moments[index] for moments in drawn]) for index in range(count)]
 
-    def row_errors(
-        self, pooled: PooledCovariance, kept: npt.NDArray[np.int64], b: FloatArray, *, at_least: bool = True
-    ) -> FormErrors:
+    def row_errors(self, pooled: PooledCovariance, kept: Places, b: FloatArray, *, at_least: bool = True) -> FormErrors:
         """Return the errors of forms of the kept columns, from the rows where there are any, in one more pass.
 
         For a released covariance they are those of Gaussian rows plus the known noise, and with rows no less. Where an

@@ -28,7 +28,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_bundle import Bundle
 from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
@@ -36,7 +35,7 @@ from dp_bundle.data.margin_summary import cell_ends, find_body
 from dp_bundle.data.margins import Margin, middle_scores
 from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Mask
 
 _LEAST_PART = 1e-9  # of a typical variance
 _REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
@@ -138,7 +137,7 @@ def latent_columns(bundle: Bundle, as_scores: Collection[str]) -> list[str]:
     ]
 
 
-def _show_little(coefficients: FloatArray) -> NDArray[np.bool_]:
+def _show_little(coefficients: FloatArray) -> Mask:
     return coefficients[..., 0] ** 2 < _LEAST_SHOWN
 
 

@@ -67,7 +67,6 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.noise import normal_quantile
@@ -82,13 +81,7 @@ from dp_learn.covariance.estimate import (
     inner_product,
     keep_columns,
 )
-from dp_learn.matrices.linalg import (
-    FloatArray,
-    median_above_diagonal,
-    normal_tails,
-    sandwich,
-    sparse_if_worth_it,
-)
+from dp_learn.matrices.linalg import FloatArray, Mask, median_above_diagonal, normal_tails, sandwich, sparse_if_worth_it
 
 if TYPE_CHECKING:
     from dp_bundle.data.latent import Steps
@@ -249,7 +242,7 @@ def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
     return np.asarray(np.sum([w * w * source.known_noise.variances_of_variances() for source, w in each], axis=0))
 
 
-def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:
+def clear_variances(pooled: PooledCovariance) -> Mask:
     """Return which variances are clearly positive.
 
     Simply positive is enough where the noise does not act entry by entry: nothing is subtracted there.

@@ -20,7 +20,7 @@ from dp_bundle.base.machine import njit
 from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance, universal_alpha
 from dp_learn.glasso.solvers._column_kernels import activate_violators, lasso_on_active, settle
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights, column_labels
-from dp_learn.matrices.linalg import Array, FloatArray, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices.linalg import Array, FloatArray, Mask, is_positive_definite, smallest_eigenvalue
 
 ROUNDING = 1e-10  # a negative eigenvalue of this size, relative to the largest variance, is what a repair leaves
 ABOVE_SMALLEST = 1.1
@@ -261,7 +261,7 @@ class Neighborhoods:
     """
 
     coefficients: FloatArray
-    edges: npt.NDArray[np.bool_]
+    edges: Mask
     precision: FloatArray
 
 

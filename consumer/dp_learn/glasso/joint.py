@@ -44,9 +44,7 @@ from dp_learn.glasso.problem import ROUNDING, Solution, Status, split_components
 from dp_learn.glasso.solvers.admm import Halves, Start, improve
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import align, check_alpha, check_covariance, check_weights, column_labels
-from dp_learn.matrices.linalg import Anderson, FloatArray, few_threads, inverse_step, logdet
-
-Ties = npt.NDArray[np.int64]
+from dp_learn.matrices.linalg import Anderson, FloatArray, Places, few_threads, inverse_step, logdet
 
 
 class Kind(StrEnum):
@@ -71,7 +69,7 @@ class Coupling(Protocol):
     def values(self, z: FloatArray) -> FloatArray:
         """Return C of every entry, shape (M,)."""
 
-    def restrict(self, entries: npt.NDArray[np.intp]) -> Coupling:
+    def restrict(self, entries: Places) -> Coupling:
         """Return the coupling of some entries."""
 
 
@@ -100,7 +98,7 @@ class Chain:
         costs: FloatArray = (self.strength * (steps * steps / 2.0 if self.squared else steps)).sum(axis=0)
         return costs
 
-    def restrict(self, entries: npt.NDArray[np.intp]) -> Chain:
+    def restrict(self, entries: Places) -> Chain:
         """Return the coupling of some entries."""
         return Chain(self.strength[:, entries], self.squared)
 
@@ -123,7 +121,7 @@ class Pairs:
         sums = sum((np.abs(z[k] - z[n]) for k, n in combinations(range(len(z)), 2)), np.zeros(z.shape[1]))
         return np.asarray(self.strength * sums)
 
-    def restrict(self, entries: npt.NDArray[np.intp]) -> Pairs:
+    def restrict(self, entries: Places) -> Pairs:
         """Return the coupling of some entries."""
         return Pairs(self.strength[entries])
 
@@ -148,7 +146,7 @@ class Group:
         """Return what every entry costs."""
         return self.strength * np.sqrt(self.weights @ (z * z))
 
-    def restrict(self, entries: npt.NDArray[np.intp]) -> Group:
+    def restrict(self, entries: Places) -> Group:
         """Return the coupling of some entries."""
         return Group(self.strength[entries], self.weights)
 
@@ -157,7 +155,7 @@ class Group:
 class Tied:
     """Nothing is penalised: periods of an entry with one number above 0 are equal, and zero where it is 0; (K, M)."""
 
-    ties: Ties
+    ties: Places
     is_gauge: bool = True
 
     def shrink(self, a: FloatArray, c: FloatArray, absolute: FloatArray, rho: float) -> FloatArray:  # noqa: ARG002
@@ -171,7 +169,7 @@ class Tied:
         """Return nothing."""
         return np.zeros(z.shape[1])
 
-    def restrict(self, entries: npt.NDArray[np.intp]) -> Tied:
+    def restrict(self, entries: Places) -> Tied:
         """Return the ties of some entries."""
         return Tied(np.ascontiguousarray(self.ties[:, entries]))
 
@@ -231,7 +229,7 @@ class JointProblem:
         return Anderson(1, packed=self.penalty.shape)
 
     @cached_property
-    def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def upper(self) -> tuple[Places, Places]:
         """The places of the entries."""
         return np.triu_indices(self.n_features)
 
@@ -293,7 +291,7 @@ class JointSolution(Brief):
         return self.status is Status.OPTIMAL
 
     @cached_property
-    def ties(self) -> Ties:
+    def ties(self) -> Places:
         """The distinct values of each entry in order of the periods, numbered from 1, and 0 for zero; (K, p, p)."""
         numbers, highest = (
             np.zeros(self.precisions.shape, dtype=np.int64),
@@ -523,7 +521,7 @@ def check_periods(covariances: ArrayLike) -> FloatArray:
     return np.array([check_covariance(each) for each in s])
 
 
-def _components(problem: JointProblem) -> list[npt.NDArray[np.intp]]:
+def _components(problem: JointProblem) -> list[Places]:
     """Return the columns of each connected component, and all columns without a link together.
 
     Zeros between two sets of columns are optimal exactly where the covariances there are within the penalties. That is

@@ -35,7 +35,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.base.errors import ParameterError
@@ -48,9 +47,7 @@ from dp_learn.matrices.checks import (
     check_weights,
     column_labels,
 )
-from dp_learn.matrices.linalg import FEW, Anderson, FloatArray, inverse_step, logdet
-
-IndexArray = NDArray[np.intp]
+from dp_learn.matrices.linalg import FEW, Anderson, FloatArray, Mask, Places, inverse_step, logdet
 
 
 class Status(StrEnum):
@@ -184,9 +181,9 @@ class Problem:
         return np.eye(self.n_features)
 
     @property
-    def linked(self) -> npt.NDArray[np.bool_]:
+    def linked(self) -> Mask:
         """Which nodes a block of S links that is larger than its penalty: others may only be linked through these."""
-        linked: npt.NDArray[np.bool_] = self.norms(self.covariance) > self.penalty
+        linked: Mask = self.norms(self.covariance) > self.penalty
         return linked
 
     def norms(self, matrix: FloatArray) -> FloatArray:
@@ -197,7 +194,7 @@ class Problem:
         """Return the precision matrix without a link."""
         return np.diag(1.0 / self.variances)
 
-    def restrict(self, nodes: npt.NDArray[np.intp]) -> tuple[Problem, npt.NDArray[np.intp]]:
+    def restrict(self, nodes: Places) -> tuple[Problem, Places]:
         """Return the problem of some nodes, and the positions of their columns."""
         place = np.ix_(nodes, nodes)
         return Problem(self.covariance[place], self.penalty[place], self.alpha), nodes
@@ -327,15 +324,15 @@ class Groups:
     """
 
     names: tuple[Any, ...]
-    labels: IndexArray
+    labels: Places
 
     @property
-    def sizes(self) -> IndexArray:
+    def sizes(self) -> Places:
         """The number of columns of each node."""
         return np.bincount(self.labels, minlength=len(self.names))
 
     @property
-    def order(self) -> IndexArray:
+    def order(self) -> Places:
         """The columns, those of one node after those of another."""
         return np.argsort(self.labels, kind="stable")
 
@@ -344,7 +341,7 @@ class Groups:
         """True if every node is one column."""
         return len(self.names) == len(self.labels)
 
-    def columns(self, node: int) -> IndexArray:
+    def columns(self, node: int) -> Places:
         """Return the positions of a node's columns."""
         return np.flatnonzero(self.labels == node)
 
@@ -390,9 +387,9 @@ class GroupProblem(Problem):
         The position that every column has among those of the caller; None where that is its own.
     """
 
-    first: IndexArray
+    first: Places
     raised: FloatArray | float = 0.0
-    order: IndexArray | None = None
+    order: Places | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -416,7 +413,7 @@ class GroupProblem(Problem):
         return self.covariance.diagonal()
 
     @cached_property
-    def sizes(self) -> IndexArray:
+    def sizes(self) -> Places:
         """The number of columns of each node."""
         return np.diff(np.append(self.first, len(self.covariance)))
 
@@ -466,7 +463,7 @@ class GroupProblem(Problem):
         products = self.covariance * theta
         return float(products.sum()) + penalties, float(np.abs(products).sum()) + penalties
 
-    def restrict(self, nodes: IndexArray) -> tuple[GroupProblem, IndexArray]:
+    def restrict(self, nodes: Places) -> tuple[GroupProblem, Places]:
         """Return the problem of some nodes, and the positions of their columns."""
         sizes = self.sizes[nodes]
         index = np.concatenate([np.arange(self.first[g], self.first[g] + self.sizes[g]) for g in nodes])
@@ -536,7 +533,7 @@ def make_group_problem(
     return GroupProblem(s, penalty, alpha, np.concatenate(([0], np.cumsum(sizes)[:-1])), diagonal, order)
 
 
-def split_components(linked: npt.NDArray[np.bool_]) -> list[IndexArray]:
+def split_components(linked: Mask) -> list[Places]:
     """Return the nodes of each connected component of a graph, given which two are linked, shape (G, G)."""
     if len(linked) <= FEW:  # whose users do without scipy
         linked = linked | np.eye(len(linked), dtype=bool)

@@ -42,14 +42,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import judge_box, smallest_group_alpha, smallest_solvable_alpha
 from dp_learn.glasso.problem import (
     GroupProblem,
-    IndexArray,
     Problem,
     Solution,
     Status,
@@ -60,7 +58,15 @@ from dp_learn.glasso.problem import (
 from dp_learn.glasso.solvers.admm import Answer, Solver, Start, solve_admm, solve_at_once
 from dp_learn.matrices.checks import align, check_covariance, check_free_diagonal, column_labels
 from dp_learn.matrices.choices import AUTO, SOLVER_NAMES
-from dp_learn.matrices.linalg import FEW, FloatArray, few_threads, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices.linalg import (
+    FEW,
+    FloatArray,
+    Mask,
+    Places,
+    few_threads,
+    is_positive_definite,
+    smallest_eigenvalue,
+)
 
 if TYPE_CHECKING:
     from dp_learn.glasso.solvers._column_kernels import Coefficients
@@ -196,7 +202,7 @@ def _solve_groups(problem: GroupProblem, *, tol: float, max_iter: int, start: So
     return None if solved is None else _reordered(solved, np.argsort(order))
 
 
-def _reordered(solution: Solution, order: IndexArray) -> Solution:
+def _reordered(solution: Solution, order: Places) -> Solution:
     place = np.ix_(order, order)
     return replace(solution, precision=solution.precision[place], covariance=solution.covariance[place])
 
@@ -382,9 +388,9 @@ PACK = 100  # nodes
 _SEVERITY = list(Status)  # the worst component names the status of the whole
 
 
-def _packed(components: list[IndexArray]) -> Iterator[IndexArray]:
+def _packed(components: list[Places]) -> Iterator[Places]:
     """Yield the nodes of large components, and of several small ones together, as every step has a price."""
-    pack: list[IndexArray] = []
+    pack: list[Places] = []
     for nodes in components:
         if nodes.size > PACK:
             yield nodes
@@ -466,7 +472,7 @@ class GraphFit:
 
 def fit_on_graph(
     matrix: FloatArray,
-    edges: npt.NDArray[np.bool_],
+    edges: Mask,
     penalty: FloatArray,
     *,
     solver: str = "auto",
@@ -515,7 +521,7 @@ def fit_on_graph(
 
 def solve_on_graph(
     matrix: FloatArray,
-    edges: npt.NDArray[np.bool_],
+    edges: Mask,
     penalty: FloatArray | float = 0.0,
     *,
     solver: str = "auto",
@@ -563,6 +569,6 @@ def find_start(
     return None
 
 
-def _restrict(penalty: FloatArray | float, edges: npt.NDArray[np.bool_]) -> FloatArray:
+def _restrict(penalty: FloatArray | float, edges: Mask) -> FloatArray:
     """Return the penalty with every entry forbidden that is neither an edge nor on the diagonal."""
     return np.where(edges | np.eye(len(edges), dtype=bool), penalty, np.inf)

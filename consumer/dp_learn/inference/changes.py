@@ -27,8 +27,8 @@ import numpy as np
 
 from dp_bundle.base.quoting import Brief
 from dp_learn.inference.edges import least_rates
-from dp_learn.inference.releases import SEED, Estimate, Masks, Places, Release, estimate_releases
-from dp_learn.matrices.linalg import FloatArray, two_sided
+from dp_learn.inference.releases import SEED, Estimate, Release, estimate_releases
+from dp_learn.matrices.linalg import FloatArray, Mask, Places, two_sided
 
 Periods = tuple[int, ...]
 Sides = tuple[Periods, Periods]  # before and after
@@ -92,7 +92,7 @@ class Changes(Brief):
 
     pairs: tuple[Places, Places]
     estimates: list[Estimate]
-    is_comparable: Masks
+    is_comparable: Mask
     evidence: FloatArray
     found: list[Change]
 
@@ -284,7 +284,7 @@ def _test_contrasts(
     errors: FloatArray,
     common: FloatArray,
     estimates: Sequence[Estimate],
-    comparable: Masks,
+    comparable: Mask,
     n_draws: int,
 ) -> _Tested:
     """Return the tests of all contrasts."""
@@ -311,7 +311,7 @@ def _test_contrasts(
 
 
 def _describe(
-    sets: Sequence[Sides], values: FloatArray, errors: FloatArray, common: FloatArray, comparable: Masks
+    sets: Sequence[Sides], values: FloatArray, errors: FloatArray, common: FloatArray, comparable: Mask
 ) -> list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
     """Return both means, the standard error and the p-value of every pair for each two sets, NaN where unknown."""
     if not sets:

@@ -49,7 +49,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.base.quoting import Brief
@@ -60,10 +59,10 @@ from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solving import find_start, fit_on_graph, solve
 from dp_learn.matrices.checks import check_covariance
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, normal_tails, sandwich, two_sided
+from dp_learn.matrices.linalg import FloatArray, Places, is_positive_definite, normal_tails, sandwich, two_sided
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
-Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
+Pairs = tuple[Places, ...]  # the positions of first columns, and of second ones
 _BARS = ("standard_error", "ci_low", "ci_high", "p_value", "q_value")
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular

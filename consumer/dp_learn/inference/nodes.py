@@ -21,12 +21,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.edges import EdgeInference, Pairs, desparsify, pair_q_values
-from dp_learn.matrices.linalg import SMALLEST_P, FloatArray, is_positive_definite, sandwich
+from dp_learn.matrices.linalg import SMALLEST_P, FloatArray, Places, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
 
@@ -54,8 +53,8 @@ class NodeInference:
     estimate: FloatArray
     strength: FloatArray
     statistic: FloatArray
-    degrees: npt.NDArray[np.intp]
-    bars: tuple[EdgeInference, npt.NDArray[np.intp]] | None = None
+    degrees: Places
+    bars: tuple[EdgeInference, Places] | None = None
 
     @cached_property
     def p_values(self) -> FloatArray:
@@ -93,7 +92,7 @@ class NodeInference:
 def infer_nodes(
     pooled: PooledCovariance,
     precision: FloatArray,
-    labels: npt.NDArray[np.intp],
+    labels: Places,
     nodes: tuple[str, ...],
     errors_of: Callable[[FloatArray], FormErrors],
 ) -> NodeInference:
@@ -124,10 +123,10 @@ def infer_nodes(
 def block_statistics(
     pooled: PooledCovariance,
     precision: FloatArray,
-    labels: npt.NDArray[np.intp],
+    labels: Places,
     n_nodes: int,
     errors_of: Callable[[FloatArray], FormErrors] | None = None,
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+) -> tuple[FloatArray, Places]:
     """Return the sums of the squares of the entries of T over their errors, and the numbers of entries.
 
     Parameters
@@ -160,7 +159,7 @@ def block_statistics(
     return statistic, np.outer(sizes, sizes)
 
 
-def node_strengths(precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int) -> FloatArray:
+def node_strengths(precision: FloatArray, labels: Places, n_nodes: int) -> FloatArray:
     """Return the largest canonical partial correlation of each pair of nodes, shape (G, G), 1 on the diagonal.
 
     Of two nodes of one column it is the partial correlation, with its sign.
@@ -178,7 +177,7 @@ def node_strengths(precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes:
     return strength
 
 
-def normal_scores(statistic: FloatArray, degrees: npt.NDArray[np.intp]) -> FloatArray:
+def normal_scores(statistic: FloatArray, degrees: Places) -> FloatArray:
     """Return the sizes of normal numbers that are as unlikely as chi-squared ones, by Wilson and Hilferty's cube root.
 
     For one degree of freedom they are exact.
@@ -201,9 +200,7 @@ def _noisy(pooled: PooledCovariance) -> FloatArray:
     return total
 
 
-def whiten_blocks(
-    matrix: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp], least: float = 0.0
-) -> FloatArray:
+def whiten_blocks(matrix: FloatArray, precision: FloatArray, labels: Places, least: float = 0.0) -> FloatArray:
     """Return the block diagonal matrix R that makes the own blocks of R M R' identity matrices.
 
     Where the smallest eigenvalue of one is not above a share of the largest, the own block of Theta takes its place.
@@ -217,14 +214,12 @@ def whiten_blocks(
     return root
 
 
-def _own_blocks(labels: npt.NDArray[np.intp]) -> list[Any]:
+def _own_blocks(labels: Places) -> list[Any]:
     """Return the places of every node's own block."""
     return [np.ix_(labels == node, labels == node) for node in range(int(labels.max()) + 1)]
 
 
-def canonical_partial_correlations(
-    precision: FloatArray, first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
-) -> FloatArray:
+def canonical_partial_correlations(precision: FloatArray, first: Places, second: Places) -> FloatArray:
     """Return the canonical correlations of two sets of columns given all others, largest first.
 
     They are the singular values of ``Theta_gg^(-1/2) Theta_gh Theta_hh^(-1/2)``: for one column each, the size of the

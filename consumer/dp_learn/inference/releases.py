@@ -42,19 +42,16 @@ from functools import cached_property, partial
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.quoting import Brief
 from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.inference.edges import LARGEST_ERROR, desparsify, least_rates
 from dp_learn.inference.nodes import whiten_blocks
-from dp_learn.matrices.linalg import FloatArray, draw_symmetric, sandwich, two_sided
+from dp_learn.matrices.linalg import FloatArray, Mask, Places, draw_symmetric, sandwich, two_sided
 
 _MOST_FORMS = 1000  # whose errors are computed at once
 _VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussian numbers, relative to it
-Masks = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
 RowErrors = Callable[[FloatArray], FormErrors]
 ErrorDraw = Callable[[np.random.Generator], FloatArray]
 _Part = tuple[FloatArray, float, float, NoiseLaw | None]  # of an error: root, factor and weight of a source, its noise
@@ -103,7 +100,7 @@ class Estimate:
     value: FloatArray
     standard_error: FloatArray
     common_error: FloatArray
-    is_clear: Masks
+    is_clear: Mask
     draw: Callable[[np.random.Generator], FloatArray]
 
 
@@ -336,8 +333,8 @@ class Differences(Brief):
 
     pairs: tuple[Places, Places]
     estimates: list[Estimate]
-    is_comparable: Masks
-    is_link: Masks
+    is_comparable: Mask
+    is_link: Mask
     strengths: list[FloatArray]
     each: list[Difference]
     q_values: list[FloatArray]
@@ -393,7 +390,7 @@ def find_differences(
 
 
 def _compare_all(
-    estimates: Sequence[Estimate], comparable: Masks, incidence: FloatArray, confidence: float, n_draws: int
+    estimates: Sequence[Estimate], comparable: Mask, incidence: FloatArray, confidence: float, n_draws: int
 ) -> tuple[list[Difference], tuple[GlobalTest, GlobalTest]]:
     """Return every two releases compared, and the tests over all comparisons."""
     rng = np.random.default_rng(SEED)

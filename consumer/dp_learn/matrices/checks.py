@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import quote_name
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Mask
 
 _SHOWN = 5
 
@@ -64,7 +64,7 @@ def align(name: str, values: Any, columns: Sequence[str] | None, *, what: str = 
     return plain
 
 
-def align_numbers(name: str, values: npt.ArrayLike, columns: Sequence[str] | None) -> npt.NDArray[np.float64]:
+def align_numbers(name: str, values: npt.ArrayLike, columns: Sequence[str] | None) -> FloatArray:
     """Return `align` of numbers as an array; a ParameterError where they are none."""
     try:
         return np.asarray(align(name, values, columns), dtype=float)
@@ -221,7 +221,7 @@ def _as_square(name: str, matrix: ArrayLike, *, copy: bool = True) -> FloatArray
     return m
 
 
-def _refuse_where(name: str, bad: NDArray[np.bool_], m: FloatArray, allowed: str) -> None:
+def _refuse_where(name: str, bad: Mask, m: FloatArray, allowed: str) -> None:
     if bad.any():
         i, j = (int(k) for k in np.argwhere(bad)[0])
         raise ParameterError(f"{name}[{i}, {j}]", allowed, float(m[i, j]))

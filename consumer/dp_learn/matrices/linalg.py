@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 FloatArray = NDArray[np.float64]
+Places = NDArray[np.intp]  # positions, numbers and labels
+Mask = NDArray[np.bool_]
 Array = np.ndarray  # of numbers or booleans, as kernels take
 
 FEW = 50  # columns: with no more, plain numpy is done before compiled kernels are loaded

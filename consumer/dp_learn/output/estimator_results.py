@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
@@ -31,7 +30,7 @@ from dp_learn.inference.edges import (
     score_pairs,
     tabulate_unpenalised,
 )
-from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.matrices.linalg import FloatArray, Places, few_threads
 from dp_learn.output.folder import Columns, Summary
 from dp_learn.output.messages import NOISE, PENALTY
 from dp_learn.output.summary import GraphResult, count_edges, describe_origin, name_weights, noise_shares
@@ -160,7 +159,7 @@ def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
         raise ParameterError("--target", "a column of 0 and 1, and not one of normal scores", target)
 
 
-def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _usable_columns(sample: Sample, target: str | None) -> tuple[Places, list[str]]:
     """Return the columns to estimate from, and a note: of a category all levels but the most frequent one.
 
     What else is published for the target's own cell, as its other levels or its gaps are, predicts nothing.
@@ -188,7 +187,7 @@ def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, f
 _Told = tuple[Summary, dict[str, Columns]]
 
 
-def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
+def _tell_thresholded(fitted: Any, sample: Sample, kept: Places) -> _Told:
     pooled, edges = keep_columns(sample.pooled, kept), fitted.edges_
     columns = {name: list(edges[name]) if name in {"source", "target"} else edges[name].to_numpy() for name in edges}
     tables = {
@@ -204,7 +203,7 @@ def _with_names(rows: Sequence[str], names: Sequence[str], matrix: FloatArray) -
     return dict(zip(("", *names), (list(rows), *matrix.T), strict=True))
 
 
-def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
+def _tell_regression(fitted: Any, sample: Sample, kept: Places) -> _Told:
     given = _for_inference(fitted, sample, kept)
     found = infer_coefficients(*given)
     ends = [] if found is None else infer_r_squared(*given, found[0])
@@ -219,7 +218,7 @@ def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -
     return summary, {"coefficients.csv": _coefficients(fitted, fitted.coef_, found)}
 
 
-def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
+def _tell_discriminant(fitted: Any, sample: Sample, kept: Places) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
     found = infer_discriminant(*_for_inference(fitted, sample, kept))
     table = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], found)
@@ -234,7 +233,7 @@ def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64])
 
 
 def _for_inference(
-    fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]
+    fitted: Any, sample: Sample, kept: Places
 ) -> tuple[PooledCovariance, int, Callable[[FloatArray], FormErrors]]:
     """Return the covariance of the columns that are not drowned, the target's place, and what tells errors of forms."""
     own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.quoting import counted, quote_name
 from dp_learn.glasso.joint import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Places
 from dp_learn.output.folder import Summary, rows_of, write_end, write_graph, write_table
 from dp_learn.output.messages import spell_lines
 from dp_learn.output.network import network_of, place_all, save_picture
@@ -59,7 +58,7 @@ class JointResult(SeveralResult[Joint]):
         return self.found.order is Order.TIME
 
     @cached_property
-    def changes_of_pairs(self) -> npt.NDArray[np.int64]:
+    def changes_of_pairs(self) -> Places:
         """The sign of what changed into each period, or in it from the others, shape (K, p, p); zero elsewhere."""
         signs = np.zeros((len(self.found.graphs), len(self.found.nodes), len(self.found.nodes)), dtype=np.int64)
         for one in self.found.claimed:

@@ -20,7 +20,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.document import figure_text, fill_template, number
@@ -28,6 +27,7 @@ from dp_bundle.base.quoting import and_more, counted, name_columns, quote_name, 
 from dp_bundle.describe import sentences
 from dp_bundle.manifest.dataset import WEB
 from dp_learn.covariance.sources import counts_rows
+from dp_learn.matrices.linalg import Mask
 from dp_learn.output.folder import TEXTS, Result, Summary, rows_of
 from dp_learn.output.network import Network, count_by_strength
 from dp_learn.output.summary import GraphResult
@@ -192,7 +192,7 @@ def describe_number(value: float) -> str:
     return f"{value:+.1g}" if 0.0 < abs(value) < 0.0005 else f"{value:+.3f}"
 
 
-def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
+def has_sure_sign(edges: dict[str, Any]) -> Mask:
     """Return a mask of the edges that tests of all pairs find, and whose interval has their sign; else by evidence."""
     weight = np.asarray(edges["partial_correlation"])
     sure = np.ones(len(weight), dtype=bool)

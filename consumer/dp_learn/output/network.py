@@ -21,11 +21,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.document import COMMUNITIES, shade
 from dp_bundle.base.quoting import and_more, counted, printable, quote_name
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Mask, Places
 from dp_learn.pipeline.graph import GraphEstimate, is_strong
 from dp_learn.pipeline.measures import NodeMeasures, find_communities, shorten_paths
 
@@ -75,7 +74,7 @@ class Network:
     weights: FloatArray
     measure: str
     degrees: Places
-    unsigned: npt.NDArray[np.bool_]
+    unsigned: Mask
     tests: dict[str, FloatArray] = field(default_factory=dict)
     numbers: FloatArray | None = None
     at_least: float = 0.0
@@ -87,7 +86,7 @@ class Network:
         return int(self.degrees.sum()) // 2
 
     @property
-    def strong(self) -> npt.NDArray[np.bool_]:
+    def strong(self) -> Mask:
         """A mask of the links that are drawn as strong ones."""
         return is_strong(self.weights, self.at_least)
 
@@ -97,7 +96,7 @@ class Network:
         return np.column_stack([self.sources, self.targets])
 
     @cached_property
-    def drawn(self) -> npt.NDArray[np.bool_]:
+    def drawn(self) -> Mask:
         """A mask of the columns at the ends of links that are drawn."""
         return np.bincount(self.ends.ravel(), minlength=len(self.columns)) > 0
 
@@ -116,7 +115,7 @@ class Network:
         return place_all(self.ends, self.weights, self.degrees == 0) if self.given is None else self.given
 
 
-def place_all(ends: Places, weights: FloatArray, alone: npt.NDArray[np.bool_]) -> FloatArray:
+def place_all(ends: Places, weights: FloatArray, alone: Mask) -> FloatArray:
     """Return the places of linked nodes as of `place_nodes`, above rows of the first nodes that are alone."""
     shown = np.flatnonzero(alone)[:MOST_UNLINKED]
     n_rows = -(-len(shown) // _IN_ROW)
@@ -178,7 +177,6 @@ _STRESS_OF_LINKS = 4.0  # times as much as a pair without a link at the same dis
 _MOST_STEPS, _RTOL = 100, 1e-4
 _LEAST, _MOST_PUSHES = 0.35, 50  # between two nodes, in lengths of the strongest link
 _APART = 1.0  # between two parts, in lengths of the strongest link
-Places = npt.NDArray[np.int64]
 
 
 def place_nodes(n_nodes: int, ends: Places, weights: FloatArray) -> FloatArray:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
@@ -27,13 +26,11 @@ from dp_learn.inference.edges import require_testable
 from dp_learn.inference.releases import (
     N_DRAWS,
     Differences,
-    Masks,
-    Places,
     Release,
     estimate_releases,
     find_differences,
 )
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Mask, Places
 from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
@@ -250,7 +247,7 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
     return Together(pooled, nodes, left_out)
 
 
-def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDArray[np.bool_], list[Release], bool]:
+def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[Mask, list[Release], bool]:
     """Return the common graph, shape (G, G), the releases fitted on it, and whether it is thinner than it should be.
 
     It is the first of `fit_common_graphs` on which enough pairs can be compared, or the last, which has no edge.
@@ -307,7 +304,7 @@ def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[N
 
 def fit_common_graphs(
     pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes]
-) -> Iterator[tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray], bool]]:
+) -> Iterator[tuple[Mask, list[FloatArray], list[FloatArray], bool]]:
     """Choose graphs for all releases, each thinner than the last, and fit every release on them without a penalty.
 
     The first is as dense as it can be. Penalties grow until every release has a fit, which noise or nearly collinear
@@ -343,9 +340,7 @@ def fit_common_graphs(
         larger *= _THINNER
 
 
-def _fit_all(
-    whitened: Sequence[FloatArray], nodes: Sequence[Nodes], edges: npt.NDArray[np.bool_]
-) -> list[FloatArray] | None:
+def _fit_all(whitened: Sequence[FloatArray], nodes: Sequence[Nodes], edges: Mask) -> list[FloatArray] | None:
     """Return the precision matrices of all releases on one graph, in inverse data units; None if one has no fit."""
     spread, fits = nodes[0].spread(edges), []
     for each, matrix in zip(nodes, whitened, strict=True):
@@ -356,7 +351,7 @@ def _fit_all(
     return fits
 
 
-def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> npt.NDArray[np.bool_]:
+def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> Mask:
     """Return the graph at the universal penalty, or at the first larger one that has a solution; without, no edge."""
     alpha, weights = universal_alpha_of_nodes(errors, nodes.sizes), block_weights(errors, nodes.sizes)
     for _ in range(_ATTEMPTS):
@@ -372,7 +367,7 @@ def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> npt.N
 
 
 def describe_unsure(
-    comparable: Masks,
+    comparable: Mask,
     pairs: tuple[Places, Places],
     names: tuple[str, ...],
     where: str = "their rows in differences.csv are empty",

@@ -32,7 +32,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.manifest.noise import normal_quantile
@@ -40,7 +39,7 @@ from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns, without_determined
 from dp_learn.covariance.sample import Sample, Split, effective_rows
 from dp_learn.covariance.standard_errors import CHANCE_EDGES
-from dp_learn.glasso.problem import IndexArray, Solution, make_problem, whiten_nodes
+from dp_learn.glasso.problem import Solution, make_problem, whiten_nodes
 from dp_learn.glasso.solving import GraphFit, fit_on_graph, graphical_lasso, solve_on_graph
 from dp_learn.inference.edges import (
     InferenceFit,
@@ -53,7 +52,7 @@ from dp_learn.inference.edges import (
 from dp_learn.inference.nodes import block_statistics, normal_scores
 from dp_learn.matrices.checks import align_numbers, column_labels
 from dp_learn.matrices.choices import RepairMethod, Rule, Weights
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, median_above_diagonal, two_sided
+from dp_learn.matrices.linalg import FloatArray, Mask, Places, is_positive_definite, median_above_diagonal, two_sided
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.pipeline.graph import AT_LEAST, is_strong
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes, label_nodes, start_of_tests
@@ -162,7 +161,7 @@ def fit_nodes(sample: Sample, nodes: Nodes, pooled: PooledCovariance, debiased: 
     )
 
 
-def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
+def fit_edges(fit: Fit, edges: Mask, settings: Settings) -> FloatArray | None:
     """Return the unpenalised precision matrix on other edges between nodes, in data units; None if there is none."""
     linked = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
     matrix, solver, tol = fit.repair.covariance, settings.solver, settings.tol
@@ -185,7 +184,7 @@ def _lay_out(
     return Nodes(names, labels, units, columns, levels), pooled, debiased
 
 
-def _rescale(pooled: PooledCovariance, labels: IndexArray, scale: str) -> tuple[FloatArray, FloatArray]:
+def _rescale(pooled: PooledCovariance, labels: Places, scale: str) -> tuple[FloatArray, FloatArray]:
     """Return the covariance on the scale of the penalty, and the matrix that leads to it."""
     if scale == "covariance":
         return pooled.covariance, np.eye(len(labels))
@@ -279,7 +278,7 @@ def _refit(
     nodes: Nodes,
     weights: FloatArray | None,
     settings: Settings,
-    edges: npt.NDArray[np.bool_],
+    edges: Mask,
 ) -> GraphFit | None:
     """Return the fit on a graph of the nodes, that of the penalised estimate or more; None where none is certified."""
     edges = nodes.spread(edges)
@@ -323,7 +322,7 @@ class FirstStage:
 
     evidence: FloatArray
     start: InferenceFit | None = None
-    sure: npt.NDArray[np.bool_] | bool = False
+    sure: Mask | bool = False
 
 
 def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> FirstStage | None:
@@ -360,7 +359,7 @@ def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatAr
     return FirstStage(np.maximum(normal_scores(*statistics), 0.0))
 
 
-def evidence_weights(evidence: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:
+def evidence_weights(evidence: FloatArray, sizes: Places) -> FloatArray:
     """Return weights of the penalty in inverse proportion to the evidence, shape (G, G).
 
     Let k be the numbers of columns. A pair with as much evidence as chance makes, z*, has the weight of an equal

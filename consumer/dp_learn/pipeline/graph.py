@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.quoting import Brief
 from dp_learn.inference.edges import EdgeInference, Pairs, shrink_weights
 from dp_learn.inference.nodes import NodeInference, node_strengths
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Mask, Places
 
 if TYPE_CHECKING:  # slow to import, and the command has no use for it
     import pandas as pd
@@ -42,17 +41,17 @@ class Variables:
     """
 
     names: tuple[str, ...]
-    labels: npt.NDArray[np.intp]
+    labels: Places
     precision: FloatArray
     covariance: FloatArray
     loadings: dict[str, Any]
 
     @cached_property
-    def order(self) -> npt.NDArray[np.intp]:
+    def order(self) -> Places:
         """The rows of `loadings`, the surest first, or the strongest where their errors are not known."""
         table = self.loadings
         size = np.abs(table.get("unpenalised", table["effect"])) / table.get("standard_error", 1.0)
-        order: npt.NDArray[np.intp] = np.argsort(-size, kind="stable")
+        order: Places = np.argsort(-size, kind="stable")
         return order
 
 
@@ -187,7 +186,7 @@ class GraphEstimate(Brief):
         return weights + weights.T
 
     @cached_property
-    def adjacency(self) -> npt.NDArray[np.bool_]:
+    def adjacency(self) -> Mask:
         """A mask of the edges, shape (n_features, n_features)."""
         listed = np.zeros(self.precision.shape, dtype=bool)
         listed[self._edges] = True
@@ -253,7 +252,7 @@ class GraphEstimate(Brief):
         return take_rows(table, np.argsort(-scores, kind="stable"))
 
 
-def take_rows(table: dict[str, Any], rows: npt.NDArray[np.intp]) -> dict[str, Any]:
+def take_rows(table: dict[str, Any], rows: Places) -> dict[str, Any]:
     """Return these rows of a table that has a list or an array for each of its columns."""
     return {
         name: [values[row] for row in rows] if isinstance(values, list) else values[rows]
@@ -261,7 +260,7 @@ def take_rows(table: dict[str, Any], rows: npt.NDArray[np.intp]) -> dict[str, An
     }
 
 
-def is_strong(weights: FloatArray, at_least: float) -> npt.NDArray[np.bool_]:
+def is_strong(weights: FloatArray, at_least: float) -> Mask:
     """Return a mask of the links that a view shows first: those whose `partial_correlation` is as large, or larger.
 
     It is the number that tables of edges list. Of links between two columns it is the weight on the graph, shrunk for

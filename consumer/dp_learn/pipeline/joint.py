@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
@@ -38,7 +37,7 @@ from dp_learn.glasso.joint import JointSolution, Kind, joint_graphical_lasso, re
 from dp_learn.inference.changes import Change, Changes, compare_pooled, find_changes
 from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges, score_pairs
 from dp_learn.inference.releases import Release, estimate_releases
-from dp_learn.matrices.linalg import FloatArray, logdet, median_above_diagonal
+from dp_learn.matrices.linalg import FloatArray, Places, logdet, median_above_diagonal
 from dp_learn.pipeline.compare import (
     ENOUGH,
     Together,
@@ -144,7 +143,7 @@ class Joint(Brief):
         """The ends of all pairs, in the order of the numbers of changes."""
         return np.triu_indices(len(self.nodes), 1)
 
-    def changed(self, one: Change) -> npt.NDArray[np.intp]:
+    def changed(self, one: Change) -> Places:
         """Return the pairs that are found to change, at the false discovery rate, surest first."""
         pairs = np.flatnonzero(np.nan_to_num(one.q_value, nan=1.0) <= self.fdr)
         return pairs[np.argsort(-np.abs(one.difference[pairs] / one.standard_error[pairs]), kind="stable")]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
@@ -26,7 +25,7 @@ from dp_learn.inference.edges import (
     score_pairs,
 )
 from dp_learn.inference.nodes import NodeInference
-from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, Places, smallest_eigenvalue
 from dp_learn.pipeline.driver import Reading, learn_from
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
@@ -234,7 +233,7 @@ def judge_pairs(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInfere
 def infer_if_possible(
     sample: Sample,
     pooled: PooledCovariance,
-    kept: npt.NDArray[np.int64],
+    kept: Places,
     *,
     required: bool = False,
     start: Callable[[PooledCovariance], InferenceFit] = fit_for_inference,
@@ -256,7 +255,7 @@ def infer_if_possible(
 def infer_pairs(
     sample: Sample,
     pooled: PooledCovariance,
-    kept: npt.NDArray[np.int64],
+    kept: Places,
     start: Callable[[PooledCovariance], InferenceFit] = fit_for_inference,
 ) -> tuple[EdgeInference, list[str]]:
     """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on.

@@ -67,7 +67,7 @@ from dp_learn.covariance.estimate import NoiseLaw, NoisyCovariance, PooledCovari
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, ErrorLaw, Sample
 from dp_learn.covariance.sources import RowSource
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
+from dp_learn.matrices.linalg import FloatArray, Places, is_positive_definite, sandwich
 from dp_learn.pipeline.fit import fit_edges
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.settings import Fit, Nodes, Settings
@@ -87,7 +87,7 @@ def find_communities(sources: Sequence[int], targets: Sequence[int], weights: Se
     return sorted(found, key=lambda group: (-len(group), group))
 
 
-def communities_of(weights: FloatArray) -> npt.NDArray[np.float64]:
+def communities_of(weights: FloatArray) -> FloatArray:
     """Return the number of each node's community from 1 on, NaN for nodes without an edge, shape (G,).
 
     Parameters
@@ -174,7 +174,7 @@ def shorten_paths(distances: FloatArray) -> None:
         np.minimum(distances, distances[:, node, None] + distances[node], out=distances)
 
 
-def _sum_steps(start: npt.ArrayLike, before: npt.NDArray[np.intp], after: npt.NDArray[np.intp]) -> FloatArray:
+def _sum_steps(start: npt.ArrayLike, before: Places, after: Places) -> FloatArray:
     """Return the sum of what a start gives every node along all paths of steps, which have no circle."""
     level: npt.NDArray[Any] = np.asarray(start, dtype=np.float64)
     total: FloatArray = level.copy()
@@ -387,7 +387,7 @@ def _mean_within(together: FloatArray, community: FloatArray) -> FloatArray:
     return sums / np.where(counts > 0, counts, np.nan)
 
 
-def _row_ratios(sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], model: FirstOrder) -> FloatArray:
+def _row_ratios(sample: Sample, pooled: PooledCovariance, kept: Places, model: FirstOrder) -> FloatArray:
     """Return by how much the rows' own variances of first-order terms exceed those of Gaussian rows, shape (3 G,).
 
     Of several sources of rows, the mean by their parts in the variance; at least 1, and 1 without rows.
@@ -470,7 +470,7 @@ class FirstOrder:
 
     covariance: FloatArray
     precision: FloatArray
-    labels: npt.NDArray[np.intp]
+    labels: Places
     signs: FloatArray
 
     @cached_property
@@ -591,9 +591,7 @@ def draw_measures(model: FirstOrder, errors: Iterable[FloatArray], n_kept: int =
     return Draws(np.concatenate(unexplained), strength, influence, np.array(kept), np.sqrt(squares / len(sums)))
 
 
-def unexplained_shares(
-    covariance: FloatArray, labels: npt.NDArray[np.intp], precision: FloatArray | None = None
-) -> FloatArray:
+def unexplained_shares(covariance: FloatArray, labels: Places, precision: FloatArray | None = None) -> FloatArray:
     """Return 1 - R^2 of every node, shape (..., G), of positive definite covariances.
 
     Parameters
@@ -616,7 +614,7 @@ def unexplained_shares(
 
 def estimate_predictability(
     covariance: FloatArray,
-    labels: npt.NDArray[np.intp],
+    labels: Places,
     drawn: FloatArray,
     ratio: FloatArray,
     of_sampling: float | None = None,

@@ -29,7 +29,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NoSolutionError
 from dp_bundle.manifest.columns import NO_VALUE
@@ -55,7 +54,7 @@ from dp_learn.inference.edges import (
     well_determined_inverse,
 )
 from dp_learn.inference.nodes import NodeInference, block_statistics, infer_nodes, normal_scores
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, Mask, Places, is_positive_definite
 from dp_learn.pipeline.graph import VALUE
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes
 
@@ -66,7 +65,7 @@ _LEAST = 1e-3  # of the variance, that of the values that there are
 _TOO_LITTLE = "too little information is left for tests: the debiased matrix is too indefinite"
 
 
-def label_nodes(columns: NodeColumns, levels: Levels) -> tuple[tuple[str, ...], npt.NDArray[np.intp]]:
+def label_nodes(columns: NodeColumns, levels: Levels) -> tuple[tuple[str, ...], Places]:
     """Return the names of the nodes that kept columns stand for, in their order, and the node of each column."""
     own = [levels.nodes[place] for place in columns.kept]
     number_of = {name: number for number, name in enumerate(dict.fromkeys(own))}
@@ -92,7 +91,7 @@ def block_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
     return root
 
 
-def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:
+def block_weights(errors: FloatArray, sizes: Places) -> FloatArray:
     """Return weights of the penalty in proportion to the errors of blocks, shape (G, G).
 
     They are divided by the median error of a single entry, so that alpha keeps its meaning. Where all entries have the
@@ -104,7 +103,7 @@ def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray
     return weights
 
 
-def universal_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> float:
+def universal_alpha_of_nodes(errors: FloatArray, sizes: Places) -> float:
     """Return the universal penalty as the alpha that goes with `block_weights`.
 
     A typical block, of a median number of entries k, exceeds it by chance as rarely as a number does. A number's limit
@@ -145,7 +144,7 @@ def chance_alpha_of_nodes(
     return high
 
 
-def _typical_entry_error(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> float:
+def _typical_entry_error(errors: FloatArray, sizes: Places) -> float:
     each = errors / np.sqrt(np.outer(sizes, sizes))
     return float(np.median(each[np.triu_indices(len(sizes), 1)]))
 
@@ -273,14 +272,14 @@ class _Node(NamedTuple):
     """
 
     name: str
-    places: npt.NDArray[np.intp]
+    places: Places
     words: list[str]
     changes: FloatArray
     readings: FloatArray
 
 
 def tabulate_loadings(
-    nodes: Nodes, edges: npt.NDArray[np.bool_], precision: FloatArray, pooled: PooledCovariance, location: FloatArray
+    nodes: Nodes, edges: Mask, precision: FloatArray, pooled: PooledCovariance, location: FloatArray
 ) -> dict[str, Any]:
     """Return the table of the effects of levels, for every edge with a category at an end.
 
@@ -344,7 +343,7 @@ def _describe(node: int, nodes: Nodes, covariance: FloatArray, location: FloatAr
     return _Node(name, places, [VALUE, NO_VALUE], changes, np.array([[to_mean, -away * to_mean], [0.0, 1.0]]))
 
 
-def _describe_levels(name: str, places: npt.NDArray[np.intp], nodes: Nodes, location: FloatArray) -> _Node:
+def _describe_levels(name: str, places: Places, nodes: Nodes, location: FloatArray) -> _Node:
     """Return what is said of a category."""
     source = next(each for each in nodes.levels.sources if each.name == name)
     published = [place for place, owner in enumerate(nodes.levels.nodes) if owner == name]

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
@@ -34,7 +33,7 @@ from dp_learn.covariance.sample import Split
 from dp_learn.glasso.problem import Solution, make_groups, make_problem
 from dp_learn.glasso.solving import solve, solve_on_graph
 from dp_learn.matrices.checks import check_covariance, check_weights, column_labels
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, logdet, negative_part
+from dp_learn.matrices.linalg import FloatArray, Mask, is_positive_definite, logdet, negative_part
 from dp_learn.matrices.repair import nearest_psd_max_norm
 
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
@@ -249,12 +248,12 @@ def choose_alpha(
     return Selection(float(alphas[index]), rule, alphas, scores, note, n_edges, ended is not None)
 
 
-def columns_within(groups: ArrayLike | None, n_features: int) -> npt.NDArray[np.bool_]:
+def columns_within(groups: ArrayLike | None, n_features: int) -> Mask:
     """Return which pairs of columns belong to one node, shape (p, p): each column with itself, without groups."""
     if groups is None:
         return np.eye(n_features, dtype=bool)
     labels = np.asarray(groups)
-    within: npt.NDArray[np.bool_] = np.equal.outer(labels, labels)
+    within: Mask = np.equal.outer(labels, labels)
     return within
 
 
@@ -339,7 +338,7 @@ def select_ebic(
     within = columns_within(groups, len(matrix))
     n_nodes = len(matrix) if groups is None else len(np.unique(np.asarray(groups)))
     best, n_worse, ended = 0, 0, False
-    edges: npt.NDArray[np.bool_] | None = None
+    edges: Mask | None = None
     fitted: Solution | None = None
     likelihood = math.nan
     for index, (_, solution) in enumerate(path):
@@ -412,7 +411,7 @@ def _drawn(matrix: FloatArray, share: float) -> FloatArray:
 
 
 def _fit(
-    matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float, n_nodes: int
+    matrix: FloatArray, edges: Mask, start: Solution, solver: str, tol: float, n_nodes: int
 ) -> tuple[float, Solution | None]:
     """Return the largest likelihood on a graph, NaN where it could not be certified, and a start for the next fit."""
     fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, n_nodes=n_nodes)
@@ -515,14 +514,14 @@ def _sharp_drop(scores: FloatArray, best: int) -> int:
     return int(np.argmax((scores - scores[0]).mean(axis=1) >= SHARP * falls.mean()))
 
 
-def _likelihood(solution: Solution, split: Split, _: npt.NDArray[np.bool_]) -> float:
+def _likelihood(solution: Solution, split: Split, _: Mask) -> float:
     implied, variance = solution.covariance.diagonal(), split.train.diagonal()
     unit = np.sqrt(implied / np.where(variance > 0.0, variance, implied))  # 1 where the diagonal is not penalised
     precision = solution.precision * np.outer(unit, unit)
     return logdet(precision) - float(np.vdot(split.test, precision))
 
 
-def _minus_squared_difference(solution: Solution, split: Split, within: npt.NDArray[np.bool_]) -> float:
+def _minus_squared_difference(solution: Solution, split: Split, within: Mask) -> float:
     difference = solution.covariance - split.test
     squares = float(np.vdot(difference, difference)) - float(np.square(difference[within]).sum())
     return -squares / float(within.size - np.count_nonzero(within))

@@ -15,7 +15,7 @@ from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
 from dp_learn.inference.edges import InferenceFit, fit_for_inference
 from dp_learn.matrices.choices import Rule, Weights
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Mask, Places
 from dp_learn.matrices.repair import Repair
 from dp_learn.pipeline.selection import Selection
 
@@ -125,7 +125,7 @@ class Nodes:
     """
 
     names: tuple[str, ...]
-    labels: npt.NDArray[np.intp]
+    labels: Places
     units: FloatArray
     columns: NodeColumns
     levels: Levels
@@ -136,7 +136,7 @@ class Nodes:
         return not self.levels.blocks
 
     @property
-    def sizes(self) -> npt.NDArray[np.intp]:
+    def sizes(self) -> Places:
         """The number of columns of each node."""
         return np.bincount(self.labels, minlength=len(self.names))
 
@@ -149,11 +149,11 @@ class Nodes:
         """Return a sparse precision matrix in data units, zero where nodes have no edge."""
         return np.where(self.spread(self.linked(precision)), self.rescale(precision), 0.0)
 
-    def spread(self, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def spread(self, pairs: Mask) -> Mask:
         """Return pairs of nodes, shape (G, G), as pairs of their columns."""
         return pairs[np.ix_(self.labels, self.labels)]
 
-    def linked(self, precision: FloatArray) -> npt.NDArray[np.bool_]:
+    def linked(self, precision: FloatArray) -> Mask:
         """Return which pairs of nodes have an edge, shape (G, G)."""
         linked = np.zeros((len(self.names), len(self.names)), dtype=bool)
         rows, columns = np.nonzero(precision)
@@ -209,7 +209,7 @@ class Fit(Brief):
         return self.start or fit_for_inference(self.pooled)
 
     @property
-    def kept(self) -> npt.NDArray[np.int64]:
+    def kept(self) -> Places:
         """The positions of the columns that are left."""
         return self.nodes.columns.kept
 

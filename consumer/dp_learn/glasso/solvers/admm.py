@@ -27,12 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dp_learn.glasso.problem import ROUNDING, Problem, Status
-from dp_learn.matrices.linalg import (
-    FloatArray,
-    balancing_factor,
-    is_positive_definite,
-    logdet,
-)
+from dp_learn.matrices.linalg import FloatArray, balancing_factor, is_positive_definite, logdet
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from bokeh.models import ColumnDataSource, FactorRange
 
 from dp_bundle.base.document import (
@@ -22,7 +21,7 @@ from dp_bundle.base.document import (
     shade,
 )
 from dp_learn.inference.edges import Pairs
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Places
 from dp_learn.output.joint import JointResult
 from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
 from dp_learn.output.page.links import Meaning, make_table
@@ -60,7 +59,7 @@ class _Links:
         return first[:MOST_LINKS], second[:MOST_LINKS]
 
     @cached_property
-    def kinds(self) -> npt.NDArray[np.int64]:
+    def kinds(self) -> Places:
         """The sign of what changed into each period, shape (K, n_links)."""
         first, second = self.pairs
         return self.result.changes_of_pairs[:, first, second]

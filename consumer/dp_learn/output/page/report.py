@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from bokeh.models import (
     BasicTicker,
     CategoricalColorMapper,
@@ -54,7 +53,7 @@ from dp_bundle.describe import sentences
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_learn.inference.edges import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.matrices.choices import Rule
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, Places
 from dp_learn.output.description import Description
 from dp_learn.output.folder import Result
 from dp_learn.output.messages import (
@@ -487,7 +486,7 @@ def _implied(graph: GraphEstimate) -> FloatArray | None:
     return _correlation(inverse.T @ inverse)
 
 
-def _cluster(correlation: FloatArray) -> npt.NDArray[np.int64]:
+def _cluster(correlation: FloatArray) -> Places:
     """Return an order in which columns that are correlated stand together (average linkage on 1 - |r|)."""
     from scipy.cluster import hierarchy
     from scipy.spatial.distance import squareform
