@@ -61,11 +61,10 @@ from dp_bundle.trust.judging import TrustedKey
 from dp_bundle.trust.signing import Envelope, PublicKey
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from dp_bundle.base.arrays import Floats
     from dp_bundle.data.learned import Correlations
     from dp_bundle.data.margins import Margin
     from dp_bundle.data.rows import RowGroup
@@ -234,7 +233,7 @@ class Bundle:
         signed = {name: digests.whole for name, digests in self._digests.items()}
         return part_tasks(self.path, self.members[MANIFEST_NAME], parts, signed, len(self.release.columns))
 
-    def second_moments(self) -> NDArray[np.float64]:
+    def second_moments(self) -> Floats:
         """Return the noisy matrix of a covariance release, straight from the tar or folder.
 
         Returns
@@ -250,7 +249,7 @@ class Bundle:
         """
         return self._matrix(COVARIANCE_NAME)
 
-    def first_round(self) -> NDArray[np.float64]:
+    def first_round(self) -> Floats:
         """Return the noisy matrix of the first of two rounds, like `second_moments`, which is that of the second.
 
         Raises
@@ -260,7 +259,7 @@ class Bundle:
         """
         return self._matrix(FIRST_ROUND_NAME)
 
-    def transform(self) -> NDArray[np.float64]:
+    def transform(self) -> Floats:
         """Return what the second of two rounds multiplied its standardised rows by.
 
         Returns
@@ -335,7 +334,7 @@ class Bundle:
             raise BundleFormatError("this bundle is a covariance release, which has no rows: read its second moments")
         return [name for name in self.members if name.startswith("data/")]
 
-    def _matrix(self, name: str) -> NDArray[np.float64]:
+    def _matrix(self, name: str) -> Floats:
         from dp_bundle.data.matrix import read_triangle
 
         self._require_moments()

@@ -20,7 +20,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
-from dp_bundle.manifest.release import Release, Shape, Statement, Subject
+from dp_bundle.manifest.release import Release, RequireShape, Statement, Subject
 from dp_bundle.trust.judging import Sighting, TrustedKey, TrustPolicy
 from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
 from dp_bundle.trust.store import TrustStore
@@ -78,7 +78,7 @@ def open_bundles(
     allow_older: bool = False,
     engine: Engine | None = None,
     anew: bool = False,
-    require_shape: Callable[[Shape], object] | None = None,
+    require_shape: RequireShape | None = None,
 ) -> list[Bundle]:
     """Verify several bundles, each as `open_bundle` does; an older release may come together with a newer one.
 
@@ -159,7 +159,7 @@ def _verify(
     *,
     trust: TrustPolicy,
     engine: Engine | None,
-    require_shape: Callable[[Shape], object] | None,
+    require_shape: RequireShape | None,
     anew: bool,
 ) -> Bundle:
     """Verify one bundle, each step only after all before it."""
@@ -224,7 +224,7 @@ def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
 
 
 def verify_manifest(
-    content: bytes, trust: TrustPolicy, require_shape: Callable[[Shape], object] | None = None
+    content: bytes, trust: TrustPolicy, require_shape: RequireShape | None = None
 ) -> tuple[Statement, TrustedKey]:
     """Verify the bytes of a manifest member: form, signer, signature, statement; `require_shape` as of `open_bundles`.
 

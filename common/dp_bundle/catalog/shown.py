@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.catalog.histograms import MOST_DRAWN, Picture, draw_margins, share_text, spell_number
 from dp_bundle.data.learned import Correlations, Network, find_reader
 from dp_bundle.data.margin_summary import NORMAL
-from dp_bundle.data.margins import Floats, response_margins
+from dp_bundle.data.margins import response_margins
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.describe.sentences import describe_bounds, describe_scale, raw_meanings
 from dp_bundle.manifest.columns import NO_VALUE, Column, SourceKindName
@@ -198,7 +199,7 @@ def draw_seen(release: Release, seen: Seen) -> Iterator[Picture]:
 
 
 class Tally:
-    """Counts of a column's values in bars of one width; what lies beyond is counted in the outermost bars."""
+    """Integers of a column's values in bars of one width; what lies beyond is counted in the outermost bars."""
 
     def __init__(self, column: Column, first: NDArray[Any]) -> None:
         self.bounds, (self.low, self.high) = column.bounds or (), _range(column, first)

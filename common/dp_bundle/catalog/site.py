@@ -47,6 +47,7 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.reading import is_bundle, open_bundle
 from dp_bundle.bundle.writing import sha256_of
+from dp_bundle.files.new_files import is_inside
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 STATE = ".dpgraph-catalog.json"
@@ -106,7 +107,7 @@ class Site:
             raise DpGraphError(
                 f"{quote_path(folder / STATE)} is unreadable: write the site to a new folder, and remove this one"
             ) from error
-        return cls(folder, version, {name: pair for name, pair in files.items() if _is_inside(name)}, kept)
+        return cls(folder, version, {name: pair for name, pair in files.items() if is_inside(name)}, kept)
 
     def write(self, outputs: Mapping[str, Output], kept: Mapping[str, Any]) -> tuple[int, int]:
         """Write what changed, in the order given, and then remove what is ours and no longer wanted.
@@ -233,11 +234,6 @@ def _digest(path: Path) -> str:
             return sha256_of(file)
     except OSError:
         return ""
-
-
-def _is_inside(name: str) -> bool:
-    """Return True for a path that cannot lead out of the folder."""
-    return not Path(name).is_absolute() and ".." not in Path(name).parts
 
 
 _LOOPBACK = "127.0.0.1"

@@ -14,12 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
@@ -259,7 +258,7 @@ def _write_batches(batches: Iterator[pa.RecordBatch], file: IO[bytes]) -> None:
             writer.write_batch(batch)
 
 
-def _write_square(matrix: NDArray[np.float64], names: Sequence[str], file: IO[bytes]) -> None:
+def _write_square(matrix: Floats, names: Sequence[str], file: IO[bytes]) -> None:
     labels = [guard_cell(name) for name in names]
     pd.DataFrame(matrix, labels, labels).to_csv(file, lineterminator="\n")
 
@@ -279,7 +278,7 @@ def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:
         yield batch.rename_columns(names)
 
 
-def _triangle(matrix: Callable[[], NDArray[np.float64]], labels: list[str]) -> Iterator[pa.RecordBatch]:
+def _triangle(matrix: Callable[[], Floats], labels: list[str]) -> Iterator[pa.RecordBatch]:
     yield from triangle_table(matrix(), [guard_cell(label) for label in labels]).to_batches()
 
 

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dp_bundle.data.margins import Floats, mean_and_deviation, parts_of
+from dp_bundle.base.arrays import Floats
+from dp_bundle.data.margins import mean_and_deviation, parts_of
 
 TERMS = 100
 _HALVINGS = 40

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import Brief
 
@@ -43,8 +43,8 @@ class Correlations(Brief):
     """
 
     columns: tuple[str, ...]
-    values: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
+    values: Floats
+    standard_errors: Floats
     n_rows: int
     effective_rows: float | None
     are_estimates: bool
@@ -81,8 +81,8 @@ class Network(NamedTuple):
 class Spread(NamedTuple):
     """The means and the standard deviations of the columns before the noise; NaN where noise drowns a deviation."""
 
-    means: NDArray[np.float64]
-    deviations: NDArray[np.float64]
+    means: Floats
+    deviations: Floats
 
 
 class Reader(Protocol):

@@ -33,7 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.data.margins import Counts, Floats, Margin, parts_of
+from dp_bundle.base.arrays import Floats, Integers
+from dp_bundle.data.margins import Margin, parts_of
 from dp_bundle.manifest.columns import RandomizedResponse
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
@@ -248,7 +249,7 @@ def _quantile(
     return Estimate(name, *(0.0 if abs(each) < dust else each for each in numbers))
 
 
-def _begin_of_whole(counts: Counts, widths: Floats, sigma: float, rows: float) -> int:
+def _begin_of_whole(counts: Integers, widths: Floats, sigma: float, rows: float) -> int:
     """Return the first cell of whole numbers with all but so many rows behind; 0 where the body's first is not clear.
 
     That is, not one number that stands out alone.
@@ -332,7 +333,7 @@ def find_heaps(shares: Floats, ends: tuple[Floats, Floats], sigma: float, *, is_
     return {cell: roundest(float(low[cell]), float(high[cell])) for cell in cells}
 
 
-def find_body(counts: Counts, sigma: float) -> tuple[int, int]:
+def find_body(counts: Integers, sigma: float) -> tuple[int, int]:
     """Return the first and the end of the cells beyond which no stretch of 1, 2, 4, 8 ... cells stands out.
 
     From the noise, that is; all cells where nothing does.
@@ -341,13 +342,13 @@ def find_body(counts: Counts, sigma: float) -> tuple[int, int]:
     return (first, end) if first < end else (0, len(counts))
 
 
-def stand_out(counts: Counts, sigma: float) -> bool:
+def stand_out(counts: Integers, sigma: float) -> bool:
     """Return True if some stretch of cells surely holds more than noise."""
     first, end = _clear_cells(counts, sigma)
     return first < end
 
 
-def _clear_cells(counts: Counts, sigma: float) -> tuple[int, int]:
+def _clear_cells(counts: Integers, sigma: float) -> tuple[int, int]:
     up_to, n = np.concatenate([[0], np.cumsum(counts)]), len(counts)
     first, end = n, 0
     for size in (1 << power for power in range(n.bit_length())):
@@ -359,7 +360,7 @@ def _clear_cells(counts: Counts, sigma: float) -> tuple[int, int]:
 
 
 def draw_in_tails(
-    ends: tuple[Floats, Floats], shares: Floats, counts: Counts, body: tuple[int, int], *, is_whole: bool
+    ends: tuple[Floats, Floats], shares: Floats, counts: Integers, body: tuple[int, int], *, is_whole: bool
 ) -> None:
     """Move the ends of cells beyond the body next to it, in place.
 
@@ -379,7 +380,7 @@ def draw_in_tails(
         low[tail], high[tail] = numbers[:-1], numbers[1:]
 
 
-def _tail_places(shares: Floats, counts: Counts, inside: Counts) -> Floats:
+def _tail_places(shares: Floats, counts: Integers, inside: Integers) -> Floats:
     """Return where the cells of a tail end, counted in cells from the body on, beginning with 0."""
     total, beside = float(shares.sum()), max(float(inside[:_BESIDE].mean()), 1.0)
     if not total > 0.0:

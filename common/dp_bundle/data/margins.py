@@ -29,8 +29,8 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import Brief
 from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
@@ -38,8 +38,6 @@ from dp_bundle.data.rows import label_places, text_to_arrow, to_numpy
 from dp_bundle.manifest.columns import NO_VALUE, Column, RandomizedResponse, Source
 from dp_bundle.manifest.release import MARGINS_NAME, Release
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 _FALL = 60.0  # of the logarithm of shares far out, along as many cells as there are
 _MANY = 20  # cells, of which those at the ends may be empty
 _STANDS_OUT, _STANDS_OUT_ALONE = 2.0, 4.0  # standard deviations of a sum of counts, from an end of the cells on
@@ -79,7 +77,7 @@ class Margin(Brief):
     edges: Floats
     labels: tuple[str, ...] = ()
     has_gaps: bool = False
-    counts: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    counts: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
     response: RandomizedResponse | None = None
 
     @property
@@ -309,11 +307,11 @@ def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
 class _Cells:
     """The columns of the file; texts are their places among those that may occur."""
 
-    names: NDArray[np.int64]
-    levels: NDArray[np.int64]
+    names: Integers
+    levels: Integers
     low: Floats
     high: Floats
-    counts: Counts
+    counts: Integers
 
     def between(self, start: int, end: int) -> _Cells:
         """Return the cells from one place to before another."""

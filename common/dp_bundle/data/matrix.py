@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import BundleFormatError, ParameterError
 from dp_bundle.data.parquet import GROUP_ROWS, CheckedParquet, FileShape, write_labelled
 from dp_bundle.data.rows import label_places, text_to_arrow, to_arrow, to_numpy
@@ -43,7 +44,7 @@ _LARGEST = 1e8  # entry of a transform, and one over its least diagonal one
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 
 
-def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryIO) -> None:
+def write_triangle(matrix: Floats, labels: list[str], file: BinaryIO) -> None:
     """Write a symmetric matrix; the inverse of `read_triangle`.
 
     Parameters
@@ -62,7 +63,7 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
     )
 
 
-def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
+def triangle_table(matrix: Floats, labels: list[str]) -> pa.Table:
     """Return the upper triangle of a symmetric matrix as a table: its labels in the order of the file, and values."""
     rows, columns = np.triu_indices(len(labels))
     values = to_arrow(np.ascontiguousarray(matrix[rows, columns], dtype=np.float64))
@@ -85,7 +86,7 @@ class _Described:
         return bool(self.noisy and self.noisy.constant and self.release.guarantee.neighbours.n_rows_public)
 
 
-def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME) -> NDArray[np.float64]:
+def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME) -> Floats:
     """Return a matrix of a covariance release, after checking it against the manifest.
 
     Parameters
@@ -135,7 +136,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
     return matrix
 
 
-def check_transform(matrix: NDArray[np.float64]) -> None:
+def check_transform(matrix: Floats) -> None:
     """Refuse, by BundleFormatError, a symmetric matrix of finite entries that is not safely invertible.
 
     Parameters
@@ -156,7 +157,7 @@ def check_transform(matrix: NDArray[np.float64]) -> None:
         raise BundleFormatError(f"{TRANSFORM_NAME} cannot be inverted safely: ask the publisher for a sound bundle")
 
 
-def stated_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> int:
+def stated_rows(matrix: Floats, constant: float, bias: float) -> int:
     """Return the number of rows that a manifest states where rows may come and go: the matrix's own, at least 1."""
     return round(min(max(estimate_rows(matrix, constant, bias), 1.0), 2.0**53))
 
@@ -173,7 +174,7 @@ def _describe(release: Release, name: str) -> _Described:
     return _Described(name, labels, release, noisy)
 
 
-def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, described: _Described) -> None:
+def _fill(matrix: Floats, batch: pa.RecordBatch, start: int, described: _Described) -> None:
     """Put the next entries of the triangle into the matrix and its mirror image."""
     d = len(matrix)
     entries = np.arange(start, start + batch.num_rows)
@@ -193,7 +194,7 @@ def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, descri
     matrix[rows, columns] = matrix[columns, rows] = values
 
 
-def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], described: _Described) -> None:
+def _check_values(values: Floats, rows: NDArray[np.intp], described: _Described) -> None:
     """Check that entries are numbers, and on the grid."""
     if not np.isfinite(values).all():
         raise BundleFormatError(f"{described.name} holds a value that is not a number")
@@ -208,7 +209,7 @@ def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], described
         raise BundleFormatError(f"{described.name} holds a value that is no multiple of {granularity:g}")
 
 
-def _check_against_rows(matrix: NDArray[np.float64], described: _Described, noisy: NoisyMatrix) -> None:
+def _check_against_rows(matrix: Floats, described: _Described, noisy: NoisyMatrix) -> None:
     """Check that the constant's own entry agrees with the rows, and that they and the noise can give every entry."""
     n_rows, most = described.release.n_rows, _MOST
     if noisy.constant:
@@ -224,15 +225,15 @@ def _check_against_rows(matrix: NDArray[np.float64], described: _Described, nois
 
 
 def mean_and_covariance(
-    matrix: NDArray[np.float64],
-    centers: NDArray[np.float64],
-    half_widths: NDArray[np.float64],
+    matrix: Floats,
+    centers: Floats,
+    half_widths: Floats,
     constant: float,
     *,
     n_rows: int | None = None,
     bias: float = 0.0,
     off_diagonal_variance: float = 0.0,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+) -> tuple[Floats, Floats, float]:
     """Return mean, covariance and number of rows from a noisy sum of second moments.
 
     Parameters
@@ -269,7 +270,7 @@ def mean_and_covariance(
     return centers + half_widths * scaled_mean, scaled * np.outer(half_widths, half_widths), rows
 
 
-def estimate_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> float:
+def estimate_rows(matrix: Floats, constant: float, bias: float) -> float:
     """Return the number of rows that the constant's own, noisy entry shows; not necessarily whole, or positive.
 
     Parameters

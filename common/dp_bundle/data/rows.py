@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dp_bundle.base.arrays import Integers
 from dp_bundle.base.errors import BundleFormatError, DataError
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.data.parquet import MOST_CELLS_PER_BYTE, CheckedParquet, FileShape, check_written
@@ -233,7 +234,7 @@ def text_to_arrow(texts: Sequence[str]) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
-def label_places(found: pa.DictionaryArray, known: pa.StringArray) -> npt.NDArray[np.int64] | None:
+def label_places(found: pa.DictionaryArray, known: pa.StringArray) -> Integers | None:
     """Return the place of each text among the known ones, or None if it has none there or an index leads nowhere.
 
     Each text is compared once, however often it occurs.
@@ -360,7 +361,7 @@ def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) 
     for column, found in zip(columns, batch.columns, strict=True):
         if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
             raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
-    levels: dict[str, list[npt.NDArray[np.int64]]] = {}
+    levels: dict[str, list[Integers]] = {}
     for column, found in zip(columns, batch.columns, strict=True):
         if column.response is not None:
             levels.setdefault(column.block or column.name, []).append(to_numpy(found))
@@ -372,7 +373,7 @@ def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) 
             )
 
 
-def _are_levels(drawn: list[npt.NDArray[np.int64]]) -> bool:
+def _are_levels(drawn: list[Integers]) -> bool:
     """Return True if indicators are 0 or 1, and in every row one of several is 1."""
     if not all(int(each.min()) >= 0 and int(each.max()) <= 1 for each in drawn if len(each)):
         return False

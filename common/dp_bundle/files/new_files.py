@@ -85,6 +85,11 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int | None =
     sync_folder(path.parent)
 
 
+def is_inside(name: str) -> bool:
+    """Return True for a path that cannot lead out of the folder that it begins in."""
+    return not Path(name).is_absolute() and ".." not in Path(name).parts
+
+
 @contextlib.contextmanager
 def regular_file(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> Iterator[int]:
     """Open a file for reading, as a number; a pipe with nobody behind it is no reason to wait.

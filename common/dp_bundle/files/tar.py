@@ -21,12 +21,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.files.new_files import read_at, regular_file
-from dp_bundle.files.places import AnyPath, RangeReader
+from dp_bundle.files.places import AnyPath, RangeReader, Store
 
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
 _READ_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
@@ -222,16 +222,6 @@ def end_in_name(path: AnyPath) -> AnyPath:
     return path.resolve() if isinstance(path, Path) and path.name in ("", "..") else path
 
 
-class Contents(Protocol):
-    """What the bytes of one bundle are read from: a folder, or a tar, whose name does not matter to an open file."""
-
-    def size(self, name: str) -> int:
-        """Return the number of bytes of a file."""
-
-    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return so many bytes of a file from a position on, or fewer at its end."""
-
-
 class HeldFile:
     """A tar as it was opened.
 
@@ -349,6 +339,9 @@ def _unreadable(name: str, error: OSError) -> BundleFormatError:
     if error.errno == errno.EINVAL:
         return BundleFormatError(f"{name} in the folder of the bundle is no regular file: unpack the bundle again")
     return BundleFormatError(f"{name} in the folder of the bundle cannot be read: {error.strerror}")
+
+
+Contents = HeldFile | HeldFolder | Store  # what the bytes of one bundle are read from
 
 
 class Members:

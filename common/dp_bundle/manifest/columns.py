@@ -42,14 +42,15 @@ from dp_bundle.manifest.discrete_mu import DiscreteLoss, discrete_gaussian_mu
 from dp_bundle.manifest.noise import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from dp_bundle.base.arrays import Floats
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(require_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(require_one_line)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Model(BaseModel):
@@ -145,7 +146,7 @@ class RandomizedResponse(Model):
 
     distribution: Literal["randomized-response"]
     n_levels: Annotated[int, Field(ge=2)]
-    replaced: Annotated[float, Field(gt=0, lt=1)]
+    replaced: Probability
 
     @model_validator(mode="after")
     def _check(self) -> RandomizedResponse:
@@ -163,7 +164,7 @@ class RandomizedResponse(Model):
         """The probability of the cell's own level."""
         return 1 - self.replaced + self.p_other
 
-    def share_before(self, seen: NDArray[np.float64]) -> NDArray[np.float64]:
+    def share_before(self, seen: Floats) -> Floats:
         """Return the shares of rows with a level, without bias, from those with which it came out."""
         return (seen - self.p_other) / (1 - self.replaced)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 from urllib.parse import quote as quote_address
 
@@ -94,38 +95,32 @@ def _require_date(text: str) -> str:
     raise ValueError(f"{text!r} is no date: give one such as 2024-05-31, 2024-05 or 2024")
 
 
-def _require_theme(text: str) -> str:
-    if text not in THEMES:
-        raise ValueError(f"{text!r} is no theme: give one of {', '.join(THEMES)}")
-    return text
+def _only(fits: Callable[[str], object], what: str) -> AfterValidator:
+    """Return the validator that returns a text that fits, and else raises ValueError with what it is."""
+
+    def require(text: str) -> str:
+        if not fits(text):
+            raise ValueError(f"{text!r} is {what}")
+        return text
+
+    return AfterValidator(require)
 
 
-def _require_language(text: str) -> str:
-    if not re.fullmatch(r"[a-z]{2}", text):
-        raise ValueError(f"{text!r} is no language: give its two letters by ISO 639-1, such as en")
-    return text
-
-
-def _require_doi(text: str) -> str:
-    if not DOI.fullmatch(text):
-        raise ValueError(f"{text!r} is no DOI: give one such as 10.5281/zenodo.1234567, without an address before it")
-    return text
-
-
-def _require_address(text: str) -> str:
-    if not WEB.fullmatch(text):
-        raise ValueError(f"{text!r} is no address: give one that begins https://")
-    return text
-
-
-def _require_identifier(text: str) -> str:
-    if not DOI.fullmatch(text) and not WEB.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is neither a DOI such as 10.5281/zenodo.1234567 nor an address that begins https://"
-        )
-    return text
-
-
+_Theme = Annotated[str, _only(THEMES.__contains__, f"no theme: give one of {', '.join(THEMES)}")]
+_Language = Annotated[
+    str, _only(re.compile("[a-z]{2}").fullmatch, "no language: give its two letters by ISO 639-1, such as en")
+]
+_Doi = Annotated[
+    str, _only(DOI.fullmatch, "no DOI: give one such as 10.5281/zenodo.1234567, without an address before it")
+]
+_Address = Annotated[str, _only(WEB.fullmatch, "no address: give one that begins https://")]
+_Identifier = Annotated[
+    Name,
+    _only(
+        lambda text: DOI.fullmatch(text) or WEB.fullmatch(text),
+        "neither a DOI such as 10.5281/zenodo.1234567 nor an address that begins https://",
+    ),
+]
 _Several = (
     BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),  # as JSON and TOML have it
     Field(max_length=_MOST_ENTRIES),
@@ -167,7 +162,7 @@ class Related(Model):
     """Another work, by its DOI or address, and what the dataset is to it in the words of DataCite."""
 
     relation: Relation
-    identifier: Annotated[Name, AfterValidator(_require_identifier)]
+    identifier: _Identifier
 
     @property
     def is_doi(self) -> bool:
@@ -193,14 +188,10 @@ class Details(Model):
         description="who made it, one by one, instead of `creator`; the check digit of an ORCID iD is verified",
     )
     publisher: Text = Field(default="", description="who offers it")
-    doi: Annotated[str, AfterValidator(_require_doi)] | None = Field(
-        default=None, description="that of this dataset, once it has one or one is reserved"
-    )
+    doi: _Doi | None = Field(default=None, description="that of this dataset, once it has one or one is reserved")
     keywords: Annotated[tuple[Name, ...], *_Several] = Field(default=(), description="for searches")
-    themes: Annotated[tuple[Annotated[str, AfterValidator(_require_theme)], ...], *_Several] = Field(
-        default=(), description="of the EU vocabulary data-theme"
-    )
-    languages: Annotated[tuple[Annotated[str, AfterValidator(_require_language)], ...], *_Several] = Field(
+    themes: Annotated[tuple[_Theme, ...], *_Several] = Field(default=(), description="of the EU vocabulary data-theme")
+    languages: Annotated[tuple[_Language, ...], *_Several] = Field(
         default=(), description="of the column names and descriptions"
     )
     temporal: Period | None = Field(default=None, description="the time that the data are about")
@@ -210,7 +201,7 @@ class Details(Model):
     related: Annotated[tuple[Related, ...], *_Several] = Field(
         default=(), description="other works, by DOI or address: the dataset IsDerivedFrom, IsDescribedBy ... them"
     )
-    software_url: Annotated[str, AfterValidator(_require_address)] | None = Field(
+    software_url: _Address | None = Field(
         default=None, description="where researchers find dpgraph, its source release: the bundle's README says so"
     )
 

@@ -47,8 +47,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.noise import MIN_SIGMA, gaussian_delta, normal_quantile, normal_tail, scaled_tail
 
 _SERIES_FROM = 50.0  # steps: the fourth power of e is below 1e-19 from there on
@@ -142,8 +142,6 @@ _MUCH = 2e-4  # of the whole mu^2: what a kind that is convolved would lose othe
 _LARGEST_MU = 1e4  # to which the grid reaches; beyond, one kind stands for all
 _MOST_CELLS = 16  # that are looked at one by one
 
-_Floats = NDArray[np.float64]
-
 
 class DiscreteLoss(NamedTuple):
     """The privacy loss of a cell of an integer column, or of several together: width and sigma in steps."""
@@ -173,7 +171,7 @@ class _Law:
 
     start: float
     step: float
-    probabilities: _Floats
+    probabilities: Floats
 
 
 def likely_worst(losses: Collection[DiscreteLoss]) -> set[DiscreteLoss]:
@@ -258,14 +256,14 @@ def _law(loss: DiscreteLoss, number: int) -> _Law:
     return _Law(start, unit, sum_of_draws)
 
 
-def _discrete_gaussian(sigma: float) -> _Floats:
+def _discrete_gaussian(sigma: float) -> Floats:
     """Return the probabilities of the integers up to `_TAIL` sigma on both sides of zero."""
     reach = math.ceil(_TAIL * sigma)
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1, dtype=np.float64) / sigma) ** 2)
     return np.asarray(weights / weights.sum(), np.float64)
 
 
-def _power(law: _Floats, number: int, sigma: float) -> _Floats:
+def _power(law: Floats, number: int, sigma: float) -> Floats:
     """Return the law of the sum of so many draws, without what is far out; every digit holds, as nothing cancels."""
     if number == 1:
         return law

@@ -34,7 +34,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
-from dp_bundle.manifest.columns import Column, Model, Name, Positive, Text, cells_of
+from dp_bundle.manifest.columns import Column, Model, Name, NotNegative, Positive, Probability, Text, cells_of
 from dp_bundle.manifest.discrete_mu import DiscreteLoss, least_deltas, likely_worst
 from dp_bundle.manifest.noise import Neighbours, gaussian_delta, mu_implied_by_epsilon, normal_tail
 
@@ -84,7 +84,7 @@ class Discovery(Model):
         return min(2 * self.n_listed * max_rows * each, 1.0)
 
 
-MAX_RELEASES = 10**9  # of a dataset
+Releases = Annotated[int, Field(ge=1, le=10**9)]  # of a dataset: how many, or the number of one
 _MAX_UNITS = 64  # of privacy, of which a total speaks
 _MAX_POINTS = 16  # of a curve
 _MAX_FACTS = 100  # in a list
@@ -94,8 +94,8 @@ _NEIGHBOURS = {"enum": [each.value for each in Neighbours], "title": "Neighbours
 class EpsilonDelta(Model):
     """One point of the privacy curve: the release is (epsilon, delta)-differentially private."""
 
-    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
+    epsilon: NotNegative
+    delta: Probability
 
 
 class Guarantee(Model):
@@ -117,8 +117,8 @@ class Guarantee(Model):
     entity: Name | None = None
     max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
     neighbours: Annotated[Neighbours, Field(strict=False), WithJsonSchema(_NEIGHBOURS)] = Neighbours.REPLACE_ONE
-    bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    discovery_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    bounds_mu: NotNegative = 0.0
+    discovery_mu: NotNegative = 0.0
     mu: Positive | None
     rho: Positive
     epsilon: Positive | None = None
@@ -143,7 +143,7 @@ class Cumulative(Model):
     """
 
     unit: Name
-    releases: Annotated[int, Field(ge=1, le=MAX_RELEASES)]
+    releases: Releases
     mu: Positive | None
     rho: Positive | None
     other_units_rho: Annotated[dict[Name, Positive], Field(max_length=_MAX_UNITS)] = Field(default_factory=dict)

@@ -37,11 +37,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dp_bundle.manifest.columns import Finite, Model, Name, Positive
+from dp_bundle.manifest.columns import Finite, Model, Name, NotNegative, Positive
 from dp_bundle.manifest.costs import steps_of_exception
 from dp_bundle.manifest.guarantee import (
     CURVE_SLACK,
@@ -296,13 +296,13 @@ class NoisyMatrix(Model):
     """
 
     radius: Positive
-    constant: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    constant: NotNegative
     granularity: Positive
     distribution: Literal["rounded-gaussian", "discrete-laplace", "wishart", "wishart-difference"] | None = None
     parameters: dict[Name, Finite] = Field(default_factory=dict)
     diagonal_variance: Positive | None = None
     off_diagonal_variance: Positive | None = None
-    bias: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    bias: NotNegative = 0.0
 
     @property
     def noise(self) -> MatrixNoise:

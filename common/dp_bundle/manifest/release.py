@@ -42,13 +42,13 @@ from dp_bundle.manifest.columns import (
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.guarantee import (
-    MAX_RELEASES,
     NUMBER_PUBLIC,
     ORDER_PUBLIC,
     SLACK,
     Cumulative,
     Discovery,
     Guarantee,
+    Releases,
     check_public,
     check_rows_guarantee,
 )
@@ -80,7 +80,7 @@ class Lineage(Model):
     held then; it says nothing else.
     """
 
-    number: Annotated[int, Field(ge=1, le=MAX_RELEASES)]
+    number: Releases
     created: Annotated[str, Field(pattern=_TIME), AfterValidator(_require_time)]
     previous: Digest | None
     partition: Name | None = None
@@ -275,6 +275,9 @@ class Shape(NamedTuple):
     n_columns: int
 
 
+RequireShape = Callable[[Shape], object]  # which refuses, by MemoryLimitError, one that is too large
+
+
 def shape_of(release: Release) -> Shape:
     """Return the shape of a release."""
     return Shape(release.kind, len(release.columns))
@@ -309,7 +312,7 @@ class Statement(Model):
         return _spell(self.model_dump(mode="json", by_alias=True))
 
     @classmethod
-    def from_bytes(cls, content: bytes, require_shape: Callable[[Shape], object] | None = None) -> Statement:
+    def from_bytes(cls, content: bytes, require_shape: RequireShape | None = None) -> Statement:
         """Read a statement; the inverse of `to_bytes`. Call it on verified bytes only.
 
         Parameters
@@ -330,7 +333,7 @@ class Statement(Model):
             return cls._read(content, require_shape)
 
     @classmethod
-    def _read(cls, content: bytes, require_shape: Callable[[Shape], object] | None) -> Statement:
+    def _read(cls, content: bytes, require_shape: RequireShape | None) -> Statement:
         document = _parse(content)
         try:
             version = str(document["predicate"]["format_version"])

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import optimize, special
 
+from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.data.latent import (
     TERMS,
     Steps,
@@ -26,7 +27,7 @@ from dp_bundle.data.latent import (
     winners,
 )
 from dp_bundle.data.margin_summary import cell_ends, draw_in_tails, find_body, find_heaps, stand_out
-from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores, parts_of
+from dp_bundle.data.margins import Margin, mean_and_deviation, middle_scores, parts_of
 
 Places = NDArray[np.intp]
 _BINS = 100  # of a normal column, to measure its distribution in
@@ -125,7 +126,7 @@ class Histogram:
             self.steps = Steps.of_shares(shares, np.clip(0.5 * (self.low + self.high), *kept))
             self.fill = 0.5 * (kept[0] + kept[1])
 
-    def _end_where_nothing_stands_out(self, counts: NDArray[np.int64], body: tuple[int, int]) -> None:
+    def _end_where_nothing_stands_out(self, counts: Integers, body: tuple[int, int]) -> None:
         """Let numbers end at zero where the first or last cell of the body has it inside, and few whole ones there."""
         first, last = body[0], body[1] - 1
         if self.low[first] < 0.0 < self.high[first]:

@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DpGraphError, EstimationError, ParameterError
 from dp_bundle.base.quoting import guard_cell, name_columns, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.learned import Spread, require_reader
-from dp_bundle.data.margins import Floats, Margin, shares_of
+from dp_bundle.data.margins import Margin, shares_of
 from dp_bundle.files.new_files import require_folder, whole_file
 from dp_bundle.manifest.columns import NO_VALUE, Column, Source, source_names
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE

@@ -165,7 +165,6 @@ class Common:
         self,
         found: Result,
         describe: Callable[[Any, Path], str],
-        make_page: Callable[[Any, str], str] | None,
         folder: Path,
     ) -> None:
         """Write the files of a result, with its page if there is to be one, answer, and warn of what bundles show."""
@@ -173,7 +172,9 @@ class Common:
         from dp_learn.output.messages import describe_methods
 
         texts = {"methods.txt": describe_methods(found).text}
-        if make_page is not None:
+        if self.report:
+            from dp_learn.output.page import make_page
+
             self.show("drawing the page")
             texts["report.html"] = make_page(found, spell_command())
         self.show("writing the results")
@@ -388,10 +389,7 @@ def cli(
             found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=refit, at_least=at_least)
         from dp_learn.output.messages import describe_result
 
-        make_page: Callable[[Any, str], str] | None = None
-        if common.report:
-            from dp_learn.output.page.report import make_report as make_page
-        common.finish(found, describe_result, make_page, folder)
+        common.finish(found, describe_result, folder)
 
 
 def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> None:
@@ -426,16 +424,13 @@ def compare(
     folder = common.folder(files, "comparison")
     with contextlib.ExitStack() as stack:
         bundles, _ = common.open_all(stack, files, "comparison")
-        from dp_learn.output.comparison import ComparisonResult, describe_comparison
+        from dp_learn.output.several import ComparisonResult, describe_comparison
         from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
 
         found = compare_networks(
             bundles, fdr=fdr, confidence=confidence, progress=common.show, max_memory=common.max_memory
         )
-        make_page: Callable[[Any, str], str] | None = None
-        if common.report:
-            from dp_learn.output.page.comparison import make_comparison_page as make_page
-        common.finish(ComparisonResult(bundles, found), describe_comparison, make_page, folder)
+        common.finish(ComparisonResult(bundles, found), describe_comparison, folder)
 
 
 @click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
@@ -494,7 +489,7 @@ def joint(
     folder = common.folder([files[0], files[-1]], "joint")
     with contextlib.ExitStack() as stack:
         bundles, _ = common.open_all(stack, files, "joint")
-        from dp_learn.output.joint import JointResult, describe_joint
+        from dp_learn.output.several import JointResult, describe_joint
         from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
 
         before_compiling(partial(announce_compiling, "half a minute", quiet=common.quiet))
@@ -509,10 +504,7 @@ def joint(
             progress=common.show,
             max_memory=common.max_memory,
         )
-        make_page: Callable[[Any, str], str] | None = None
-        if common.report:
-            from dp_learn.output.page.joint import make_joint_page as make_page
-        common.finish(JointResult(bundles, found), describe_joint, make_page, folder)
+        common.finish(JointResult(bundles, found), describe_joint, folder)
 
 
 @click.command("describe", context_settings={"help_option_names": ["-h", "--help"]})
@@ -534,10 +526,7 @@ def describe(file: Path | RemotePath, **options: Any) -> None:
         bundles, _ = common.open_all(stack, [file], "thresholded-covariance")
         from dp_learn.output.description import describe_columns, describe_description
 
-        make_page: Callable[[Any, str], str] | None = None
-        if common.report:
-            from dp_learn.output.page.report import make_description_page as make_page
-        common.finish(describe_columns(bundles[0]), describe_description, make_page, folder)
+        common.finish(describe_columns(bundles[0]), describe_description, folder)
 
 
 def _parse(name: str, text: str, *, positive: bool = False) -> float | None:

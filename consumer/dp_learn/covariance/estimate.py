@@ -165,17 +165,10 @@ class ErrorTerms:
 
     def sum_over_pairs(self) -> float:
         """Return the sum over i < j of the variances."""
-        total = 0.0
-        for weight, x, y in self.pairs:
-            dx, dy = x.diagonal(), y.diagonal()
-            total += weight * ((float(dx.sum() * dy.sum()) + inner_product(x, y)) / 2.0 - float(dx @ dy))
-        for loadings, cumulants in self.fourth:
-            squares = _squared(loadings)
-            sums = np.asarray(squares.sum(axis=0))
-            total += float((sums * sums - np.asarray(_squared(squares).sum(axis=0))) @ cumulants) / 2.0
-        for weight, k in self.single:
-            total += weight * (float(np.vdot(k, k)) - float(k.diagonal() @ k.diagonal())) / 2.0
-        return total
+        own = self.diagonal()
+        starts = range(0, len(own), AT_ONCE)
+        whole = sum(float(self.errors(slice(start, start + AT_ONCE)).products.sum()) for start in starts)
+        return (whole - float(own.sum())) / 2.0
 
 
 def _squared(matrix: Any) -> Any:
@@ -243,14 +236,6 @@ def in_slices(n_rows: int, part: Callable[[slice], FloatArray]) -> FloatArray:
     for rows in (slice(start, start + AT_ONCE) for start in range(0, n_rows, AT_ONCE)):
         whole[rows] = part(rows)
     return whole
-
-
-def inner_product(x: Any, y: Any) -> float:
-    """Return the sum of the products of entries of two matrices, sparse or not, or of one `Weighted` with itself."""
-    if isinstance(x, Weighted):
-        inner = x.beta.T @ x.beta
-        return float(x.g @ (inner * inner) @ x.g)
-    return float(np.vdot(x, y)) if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) else float((x * y).sum())
 
 
 def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) -> FloatArray:

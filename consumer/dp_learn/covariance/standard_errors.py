@@ -26,14 +26,6 @@ of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released 
 
 The errors of entries that should be zero, on that scale, and the penalties that they call for, are from these.
 
-Sums of variances over all pairs of columns, at a model Theta, need of a sparse Theta sparse products alone. At
-B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that c_ii = 1, N = B diag(v) B'
-and sums over i < j,
-
-    sum (c_ii n_jj + c_jj n_ii) = (p - 1) tr N,      sum 2 c_ij n_ij = <C, N> - tr N,
-    sum n_ii n_jj = ((tr N)^2 - sum n_ii^2) / 2,     sum n_ij^2 = (|N|^2 - sum n_ii^2) / 2,
-    sum_k kappa_k b_ik^2 b_jk^2 = sum_k kappa_k ((sum_i b_ik^2)^2 - sum_i b_ik^4) / 2.
-
 References
 ----------
 Isserlis (1918), On a formula for the product-moment coefficient, Biometrika 12. McCullagh (1987), Tensor Methods in
@@ -78,7 +70,6 @@ from dp_learn.covariance.estimate import (
     PooledCovariance,
     by_rows,
     in_slices,
-    inner_product,
     keep_columns,
 )
 from dp_learn.matrices.linalg import FloatArray, Mask, median_above_diagonal, normal_tails, sandwich, sparse_if_worth_it
@@ -267,7 +258,7 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
     unit = 1.0 / np.sqrt(np.diagonal(precision))
     b = precision * unit[:, None]
     c = sparse_if_worth_it(b * unit)
-    noiseless = (len(unit) * (len(unit) - 2) + inner_product(c, c)) / 2.0  # c_ii = 1
+    noiseless = ErrorTerms(((1.0, c, c),)).sum_over_pairs()
     return noiseless, pooled.sampling_factor * noiseless + _mechanism(pooled, c, b).sum_over_pairs()
 
 

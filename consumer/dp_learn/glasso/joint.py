@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,23 +54,6 @@ class Kind(StrEnum):
     SMOOTH = "smooth"
     PAIRS = "pairs"
     GROUP = "group"
-
-
-class Coupling(Protocol):
-    """A penalty on the periods of each entry together with their absolute values."""
-
-    @property
-    def is_gauge(self) -> bool:
-        """True if it is linear in multiples, so that its conjugate is zero."""
-
-    def shrink(self, a: FloatArray, c: FloatArray, absolute: FloatArray, rho: float) -> FloatArray:
-        """Return the z, shape (K, M), of least ``sum c/2 (z - a)^2 + (absolute |z| + C(z)) / rho``, c over rho."""
-
-    def values(self, z: FloatArray) -> FloatArray:
-        """Return C of every entry, shape (M,)."""
-
-    def restrict(self, entries: Places) -> Coupling:
-        """Return the coupling of some entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +155,9 @@ class Tied:
     def restrict(self, entries: Places) -> Tied:
         """Return the ties of some entries."""
         return Tied(np.ascontiguousarray(self.ties[:, entries]))
+
+
+Coupling = Chain | Pairs | Group | Tied  # `is_gauge`: linear in multiples, so that its conjugate is zero
 
 
 def _by_rows(kernel: Callable[..., None], a: FloatArray, *parameters: object) -> FloatArray:

@@ -63,6 +63,7 @@ from dp_learn.matrices.linalg import FloatArray, Places, is_positive_definite, n
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 Pairs = tuple[Places, ...]  # the positions of first columns, and of second ones
+RowErrors = Callable[[FloatArray], FormErrors]  # of forms, as the rows have them where there are any
 _BARS = ("standard_error", "ci_low", "ci_high", "p_value", "q_value")
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
@@ -415,7 +416,7 @@ def misfit_of(pooled: PooledCovariance, precision: FloatArray) -> float:
 
 
 def infer_coefficients(
-    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors]
+    pooled: PooledCovariance, target: int, errors_of: RowErrors
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return the coefficients of a column on all others without a penalty, and their standard errors.
 
@@ -448,7 +449,7 @@ def infer_coefficients(
 
 
 def infer_r_squared(
-    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors], coefficients: FloatArray
+    pooled: PooledCovariance, target: int, errors_of: RowErrors, coefficients: FloatArray
 ) -> list[float]:
     """Return the ends of the 95 % interval of R^2 without a penalty.
 
@@ -481,7 +482,7 @@ def infer_r_squared(
 
 
 def infer_discriminant(
-    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors]
+    pooled: PooledCovariance, target: int, errors_of: RowErrors
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return the coefficients of Fisher's discriminant without a penalty, and their standard errors.
 

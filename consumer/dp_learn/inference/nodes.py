@@ -15,16 +15,15 @@ sets of variates, Biometrika 28, for canonical correlations.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
-from dp_learn.inference.edges import EdgeInference, Pairs, desparsify, pair_q_values
+from dp_learn.inference.edges import EdgeInference, Pairs, RowErrors, desparsify, pair_q_values
 from dp_learn.matrices.linalg import SMALLEST_P, FloatArray, Places, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
@@ -94,7 +93,7 @@ def infer_nodes(
     precision: FloatArray,
     labels: Places,
     nodes: tuple[str, ...],
-    errors_of: Callable[[FloatArray], FormErrors],
+    errors_of: RowErrors,
 ) -> NodeInference:
     """Test every pair of nodes for an edge. A strength has the sign of the partial correlation of two single columns.
 
@@ -125,7 +124,7 @@ def block_statistics(
     precision: FloatArray,
     labels: Places,
     n_nodes: int,
-    errors_of: Callable[[FloatArray], FormErrors] | None = None,
+    errors_of: RowErrors | None = None,
 ) -> tuple[FloatArray, Places]:
     """Return the sums of the squares of the entries of T over their errors, and the numbers of entries.
 

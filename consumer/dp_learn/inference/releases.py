@@ -44,15 +44,14 @@ from itertools import combinations
 import numpy as np
 
 from dp_bundle.base.quoting import Brief
-from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, PooledCovariance, root_of
+from dp_learn.covariance.estimate import NoiseLaw, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.inference.edges import LARGEST_ERROR, desparsify, least_rates
+from dp_learn.inference.edges import LARGEST_ERROR, RowErrors, desparsify, least_rates
 from dp_learn.inference.nodes import whiten_blocks
 from dp_learn.matrices.linalg import FloatArray, Mask, Places, draw_symmetric, sandwich, two_sided
 
 _MOST_FORMS = 1000  # whose errors are computed at once
 _VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussian numbers, relative to it
-RowErrors = Callable[[FloatArray], FormErrors]
 ErrorDraw = Callable[[np.random.Generator], FloatArray]
 _Part = tuple[FloatArray, float, float, NoiseLaw | None]  # of an error: root, factor and weight of a source, its noise
 

@@ -4,7 +4,7 @@ The estimators by the names that `dp-learn --estimator` takes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import and_more, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
-from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import shown_names
@@ -24,6 +24,7 @@ from dp_learn.estimators.linear import DebiasedLDA, DebiasedRidgePrecision, Debi
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 from dp_learn.glasso.solving import fit_on_graph
 from dp_learn.inference.edges import (
+    RowErrors,
     infer_coefficients,
     infer_discriminant,
     infer_r_squared,
@@ -232,9 +233,7 @@ def _tell_discriminant(fitted: Any, sample: Sample, kept: Places) -> _Told:
     return summary, {"coefficients.csv": table, "means.csv": means}
 
 
-def _for_inference(
-    fitted: Any, sample: Sample, kept: Places
-) -> tuple[PooledCovariance, int, Callable[[FloatArray], FormErrors]]:
+def _for_inference(fitted: Any, sample: Sample, kept: Places) -> tuple[PooledCovariance, int, RowErrors]:
     """Return the covariance of the columns that are not drowned, the target's place, and what tells errors of forms."""
     own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
     pooled = keep_columns(sample.pooled, own)

@@ -34,7 +34,15 @@ from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.data.margins import Margin
 from dp_bundle.data.rows import text_to_arrow, to_arrow
-from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
+from dp_bundle.files.new_files import (
+    clear_unfinished,
+    exchange,
+    hidden_folder,
+    is_inside,
+    rename_new,
+    settle,
+    sync_folder,
+)
 from dp_bundle.manifest.release import Release
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
@@ -318,12 +326,7 @@ def _read_marker(folder: Path) -> dict[str, Any]:
 def _listed_files(folder: Path) -> dict[str, Any] | None:
     """Return the files that a result had when it was written; None if it is none."""
     files = _read_marker(folder).get("files")
-    return files if isinstance(files, dict) and all(map(_is_inside, files)) else None
-
-
-def _is_inside(name: str) -> bool:
-    """Return whether a path leads to something below its folder, whatever it names."""
-    return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
+    return files if isinstance(files, dict) and all(map(is_inside, files)) else None
 
 
 def _state(path: Path) -> list[int] | None:

@@ -20,15 +20,14 @@ from dp_bundle.base.engine import Engine, Processes
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.data.margins import Margin
 from dp_bundle.files.new_files import write_whole
-from dp_learn.output.comparison import ComparisonResult
 from dp_learn.output.description import Description, describe_columns
 from dp_learn.output.folder import Result, pair_numbers
-from dp_learn.output.joint import JointResult
 from dp_learn.output.messages import describe_methods
 from dp_learn.output.network import draw_intervals, draw_network, network_of, new_sheet, save_picture
+from dp_learn.output.several import ComparisonResult, JointResult
 from dp_learn.output.summary import GraphResult, read_histograms, summarize
 from dp_learn.pipeline import compare, joint, learn
-from dp_learn.pipeline.driver import Given, opened
+from dp_learn.pipeline.driver import Given, Progress, opened
 from dp_learn.pipeline.graph import AT_LEAST
 from dp_learn.pipeline.settings import Options
 from dp_learn.pipeline.stability import CORRELATION, Stability, measure_stability
@@ -75,10 +74,12 @@ class _View:
         frame.attrs["units"] = {column.name: column.unit for column in self.bundles[0].release.columns if column.unit}
         return frame
 
-    def _write(self, path: str | Path, make: Callable[[Any, str], str], result: Result, command: str) -> Path:
+    def _write(self, path: str | Path, result: Result, command: str) -> Path:
         """Write a page; a file of that name is replaced."""
+        from dp_learn.output.page import make_page  # slow to import
+
         target = Path(path)
-        write_whole(target, make(result, f"{command}(...) in Python").encode(), replace=True)
+        write_whole(target, make_page(result, f"{command}(...) in Python").encode(), replace=True)
         return target
 
 
@@ -244,9 +245,7 @@ class Learned(learn.Learned, _View):
         FileExistsError
             There is something of that name that is no regular file.
         """
-        from dp_learn.output.page.report import make_report
-
-        return self._write(path, make_report, self.result(at_least), "learn_graph")
+        return self._write(path, self.result(at_least), "learn_graph")
 
     def result(self, at_least: float = AT_LEAST) -> GraphResult:
         """Return what files, pages and `methods` are made from; its `summary` is that of summary.json."""
@@ -289,7 +288,7 @@ class LearnOptions(Options, total=False):
     fdr: float | None
     error_bars: bool
     measures: bool
-    progress: Callable[[str], None] | None
+    progress: Progress | None
     max_memory: int | None
 
 
@@ -377,7 +376,7 @@ class Comparison(compare.Comparison, _View):
 
     def _repr_html_(self) -> str:
         """Return what was found in sentences, for a notebook."""
-        from dp_learn.output.page.comparison import summarize_comparison
+        from dp_learn.output.page.several import summarize_comparison
 
         return _paragraphs(summarize_comparison(self.result()))
 
@@ -413,9 +412,7 @@ class Comparison(compare.Comparison, _View):
 
     def report(self, path: str | Path) -> Path:
         """Write the page that `dp-learn compare` writes as report.html, and return its path; see `Learned.report`."""
-        from dp_learn.output.page.comparison import make_comparison_page
-
-        return self._write(path, make_comparison_page, self.result(), "compare_networks")
+        return self._write(path, self.result(), "compare_networks")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -445,9 +442,7 @@ class Joint(joint.Joint, _View):
 
     def report(self, path: str | Path) -> Path:
         """Write the page that `dp-learn joint` writes as report.html, and return its path; see `Learned.report`."""
-        from dp_learn.output.page.joint import make_joint_page
-
-        return self._write(path, make_joint_page, self.result(), "learn_joint")
+        return self._write(path, self.result(), "learn_joint")
 
 
 def _viewed(

@@ -6,7 +6,7 @@ release is fitted again without the penalty; see `inference.releases` for why.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -31,7 +31,7 @@ from dp_learn.inference.releases import (
     find_differences,
 )
 from dp_learn.matrices.linalg import FloatArray, Mask, Places
-from dp_learn.pipeline.driver import Reading, learn_from
+from dp_learn.pipeline.driver import Progress, Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
@@ -94,7 +94,7 @@ def compare_networks(
     *,
     fdr: float = 0.05,
     confidence: float = 0.95,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
     max_memory: int | None = None,
 ) -> Comparison:
     """Compare the networks of releases of different rows, pair by pair and as a whole.
@@ -177,7 +177,7 @@ def compare_samples(
     samples: Sequence[Sample],
     fdr: float,
     confidence: float,
-    begin: Callable[[str], None] = lambda _: None,
+    begin: Progress = lambda _: None,
     *,
     n_draws: int = N_DRAWS,
     names: Sequence[str] | None = None,

@@ -20,7 +20,7 @@ Degrees of freedom in lasso problems, Annals of Statistics 40(2): of a fused fit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -48,7 +48,7 @@ from dp_learn.pipeline.compare import (
     lay_out_together,
     require_different_rows,
 )
-from dp_learn.pipeline.driver import Reading, learn_from
+from dp_learn.pipeline.driver import Progress, Reading, learn_from
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.measures import NodeMeasures, measure_at, why_undrawn
 from dp_learn.pipeline.selection import near_definite
@@ -158,7 +158,7 @@ def learn_joint(
     strength: float | None = None,
     fdr: float = 0.05,
     confidence: float = 0.95,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
     max_memory: int | None = None,
 ) -> Joint:
     """Learn one graph a period from releases of different rows, each from all of them, and test what changed.
@@ -214,7 +214,7 @@ def learn_periods(
     strength: float | None = None,
     fdr: float = 0.05,
     confidence: float = 0.95,
-    begin: Callable[[str], None] = lambda _: None,
+    begin: Progress = lambda _: None,
     *,
     names: Sequence[str] = (),
     n_draws: int = N_DRAWS,

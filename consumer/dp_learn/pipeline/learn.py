@@ -26,7 +26,7 @@ from dp_learn.inference.edges import (
 )
 from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import FloatArray, Places, smallest_eigenvalue
-from dp_learn.pipeline.driver import Reading, learn_from
+from dp_learn.pipeline.driver import Progress, Reading, learn_from
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.measures import NodeMeasures, measure_nodes
@@ -96,7 +96,7 @@ def learn_graph(
     fdr: float | None = None,
     error_bars: bool = True,
     measures: bool = True,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
     max_memory: int | None = None,
     **settings: Unpack[Options],
 ) -> Learned:
@@ -152,7 +152,7 @@ def learn_sample(
     sample: Sample,
     settings: Settings,
     fdr: float | None = None,
-    begin: Callable[[str], None] = lambda _: None,
+    begin: Progress = lambda _: None,
     contradictions: Sequence[str] = (),
     *,
     error_bars: bool = True,

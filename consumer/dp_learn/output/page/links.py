@@ -6,7 +6,7 @@ The figure is drawn by the page itself, without a script.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,13 +23,14 @@ from dp_learn.pipeline.graph import VALUE, GraphEstimate, take_rows
 MOST_ROWS = 1000
 _LEAST = 0.0001  # of p- and q-values that are told apart
 Meaning = tuple[str, str | None, str]  # heading, form of numbers or None for words, and what it says
-ENDS: dict[str, Meaning] = {"source": ("Column", None, ""), "target": ("linked to", None, "")}
-INTERVAL: dict[str, Meaning] = {"ci_low": ("95 % from", "+.3f", ""), "ci_high": ("to", "+.3f", "")}
-UNPENALISED: dict[str, Meaning] = {
+Meanings = dict[str, Meaning]  # by the names of columns
+ENDS: Meanings = {"source": ("Column", None, ""), "target": ("linked to", None, "")}
+INTERVAL: Meanings = {"ci_low": ("95 % from", "+.3f", ""), "ci_high": ("to", "+.3f", "")}
+UNPENALISED: Meanings = {
     "unpenalised": ("Unpenalised", "+.3f", "what the intervals are about."),
     **INTERVAL,
 }
-EDGES: dict[str, Meaning] = {
+EDGES: Meanings = {
     **ENDS,
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, {weight}."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
@@ -38,7 +39,7 @@ EDGES: dict[str, Meaning] = {
     **INTERVAL,
     "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
 }
-NODES: dict[str, Meaning] = {
+NODES: Meanings = {
     "node": ("Node", None, ""),
     "community": ("Group", ".0f", "columns linked among each other (Louvain)."),
     "community_probability": ("Sure", ".0%", "how probably another of its group is with it."),
@@ -56,9 +57,7 @@ NODES: dict[str, Meaning] = {
 }
 
 
-def make_table(
-    name: str, caption: str, table: Columns, meanings: Mapping[str, Meaning], file: str, headings: int = 1
-) -> PageTable:
+def make_table(name: str, caption: str, table: Columns, meanings: Meanings, file: str, headings: int = 1) -> PageTable:
     """Return the first rows of those columns of a table that have a meaning here, and a value in any row.
 
     Parameters
@@ -88,7 +87,7 @@ def make_table(
     return PageTable(name, caption, columns, more, headings)
 
 
-COLUMNS: dict[str, Meaning] = {
+COLUMNS: Meanings = {
     "column": ("Column", None, ""),
     "links": ("Links", ".0f", ""),
     "strongest": ("Strongest link", None, ""),
@@ -138,7 +137,7 @@ def loadings_table(graph: GraphEstimate) -> list[PageTable]:
     if VALUE in table["level"]:
         effect += f" {VALUE} is a number that is one standard deviation larger, {NO_VALUE} where there is none."
     labels = {"source": "Column", "level": "where it is", "target": "changes", "target_level": "level"}
-    words: dict[str, Meaning] = {name: (label, None, "") for name, label in labels.items()}
+    words: Meanings = {name: (label, None, "") for name, label in labels.items()}
     caption = (
         f"How levels go together with linked columns, {'surest' if 'standard_error' in table else 'strongest'} first."
     )
@@ -190,7 +189,7 @@ def plain_table(name: str, caption: str, table: Columns, file: str) -> PageTable
     """Return any table of an estimator, in the order that it has."""
     headings = {column: f"{column[:1].upper()}{column[1:]}".replace("_", " ") or "Class" for column in table}
     headings |= {column: heading for column, (heading, _, _) in INTERVAL.items()}
-    meanings: dict[str, Meaning] = {
+    meanings: Meanings = {
         column: (headings[column], None if isinstance(values, list) else ".4g", "") for column, values in table.items()
     }
     return make_table(name, caption, table, meanings, file)

@@ -28,7 +28,7 @@ import numpy as np
 
 from dp_bundle.base.arrays import Floats, Integers
 from dp_bundle.data.margin_summary import cell_ends, find_body
-from dp_bundle.data.margins import Counts, Margin, Scores, mean_and_deviation, middle_scores
+from dp_bundle.data.margins import Margin, Scores, mean_and_deviation, middle_scores
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
@@ -168,7 +168,7 @@ class MarginCounts:
         self._counts = [np.zeros(len(margin.counts), dtype=np.int64) for margin in margins]
 
     @property
-    def flat(self) -> Counts:
+    def flat(self) -> Integers:
         """The counts of all columns, one after the other."""
         return np.concatenate(self._counts)
 
@@ -193,7 +193,7 @@ def describe_columns(
     places: Sequence[Place],
     empty: Sequence[Margin],
     found: tuple[Floats, Floats],
-    noisy: Counts,
+    noisy: Integers,
     n_rows: int,
     sigma: float,
     least_clip: float,
