@@ -156,11 +156,11 @@ def count_spoken(totals: Counter[str], *, shown: bool) -> None:
     """Add the long sentences and the other words of the packages' docstrings, messages and templates."""
     for package in sorted(path.parent for path in ROOT.glob("*/dp_*/__init__.py")):
         tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
-        named = [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
-        lists = [ast.literal_eval(node.value) for node in named if "__all__" in ast.unparse(node).partition("=")[0]]
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        offered = frozenset(alias.name for node in imports for alias in node.names)
         paths = [path for path in sorted(package.rglob("*")) if path.suffix in (".py", ".html", ".txt", ".jinja")]
         for path in paths:
-            for kind, text in spoken(path, frozenset(lists[0] if lists else ())):
+            for kind, text in spoken(path, offered):
                 if kind == "messages" and (path == OF_THE_FORMAT or not _PROSE.search(text)):
                     continue
                 parts = [part for each in paragraphs(text) for part in _END.split(each)]

@@ -17,7 +17,7 @@ def import_on_demand(package: str) -> tuple[Callable[[str], Any], Callable[[], l
     """Return a package's module-level `__getattr__` and `__dir__` (PEP 562).
 
     What the package offers, and from which of its modules, is read from the imports under `if TYPE_CHECKING` in its
-    `__init__.py`. So people, type checkers and programs go by one list.
+    `__init__.py`. So people, type checkers and programs go by one list, which is also `__all__`.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ def import_on_demand(package: str) -> tuple[Callable[[str], Any], Callable[[], l
     def find(name: str) -> Any:
         if not modules:
             modules.update(_offered(package))
+        if name == "__all__":
+            return sorted(modules)
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(modules[name]), name)
