@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.base.machine import njit
 from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance, universal_alpha
-from dp_learn.glasso.solvers._column_kernels import activate_violators, lasso_on_active, settle
+from dp_learn.glasso._column_kernels import activate_violators, lasso_on_active, settle
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights, column_labels
 from dp_learn.matrices.linalg import Array, FloatArray, Mask, is_positive_definite, smallest_eigenvalue
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_learn.glasso.admm import SEARCH_ITER, Incumbent, Start, improve
 from dp_learn.glasso.problem import GroupProblem, Problem, split_components
-from dp_learn.glasso.solvers.admm import SEARCH_ITER, Incumbent, Start, improve
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal, check_weights, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite, smallest_eigenvalue
 from dp_learn.matrices.repair import project_max_norm

@@ -39,9 +39,9 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_bundle.base.quoting import Brief
+from dp_learn.glasso.admm import Halves, Start, improve
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import ROUNDING, Solution, Status, split_components
-from dp_learn.glasso.solvers.admm import Halves, Start, improve
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import align, check_alpha, check_covariance, check_weights, column_labels
 from dp_learn.matrices.linalg import Anderson, FloatArray, Places, few_threads, inverse_step, logdet
@@ -70,7 +70,7 @@ class Chain:
 
     def shrink(self, a: FloatArray, c: FloatArray, absolute: FloatArray, rho: float) -> FloatArray:
         """Return the nearest point at this price."""
-        from dp_learn.glasso.solvers._joint_kernels import shrink_chain
+        from dp_learn.glasso._joint_kernels import shrink_chain
 
         strength = np.divide(self.strength, rho, order="C")
         return _by_rows(shrink_chain, a, c, np.divide(absolute, rho, order="C"), strength, self.squared)
@@ -95,7 +95,7 @@ class Pairs:
 
     def shrink(self, a: FloatArray, c: FloatArray, absolute: FloatArray, rho: float) -> FloatArray:
         """Return the nearest point at this price."""
-        from dp_learn.glasso.solvers._joint_kernels import shrink_pairs
+        from dp_learn.glasso._joint_kernels import shrink_pairs
 
         return _by_rows(shrink_pairs, a, c, np.divide(absolute, rho, order="C"), self.strength / rho)
 

@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
+from dp_learn.glasso.admm import Answer, Solver, Start, solve_admm, solve_at_once
 from dp_learn.glasso.feasibility import judge_box, smallest_group_alpha, smallest_solvable_alpha
 from dp_learn.glasso.problem import (
     GroupProblem,
@@ -55,7 +56,6 @@ from dp_learn.glasso.problem import (
     make_problem,
     split_components,
 )
-from dp_learn.glasso.solvers.admm import Answer, Solver, Start, solve_admm, solve_at_once
 from dp_learn.matrices.checks import align, check_covariance, check_free_diagonal, column_labels
 from dp_learn.matrices.choices import AUTO, SOLVER_NAMES
 from dp_learn.matrices.linalg import (
@@ -69,7 +69,7 @@ from dp_learn.matrices.linalg import (
 )
 
 if TYPE_CHECKING:
-    from dp_learn.glasso.solvers._column_kernels import Coefficients
+    from dp_learn.glasso._column_kernels import Coefficients
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
 FEW_COLUMNS = 200  # of `FEW` nodes: with more, a path takes as long as compiling kernels
@@ -298,7 +298,7 @@ def solve_block_descent(form: Problem, start: Start, *, gap: float, max_iter: in
     ----------
     Friedman, Hastie and Tibshirani (2008), algorithm 1; Sustik and Calderhead (2012).
     """
-    from dp_learn.glasso.solvers._column_kernels import sweep_columns  # half a second, and kernels
+    from dp_learn.glasso._column_kernels import sweep_columns  # half a second, and kernels
 
     s, penalty = form.covariance, form.penalty
     w = safe = start.w
@@ -345,7 +345,7 @@ def solve_block_descent(form: Problem, start: Start, *, gap: float, max_iter: in
 
 def _regress(theta: FloatArray | None, p: int) -> Coefficients:
     """Return the regression coefficients and residual variances that belong to a precision matrix."""
-    from dp_learn.glasso.solvers._column_kernels import Coefficients
+    from dp_learn.glasso._column_kernels import Coefficients
 
     column, value, length = np.empty((p, p), dtype=np.int32), np.empty((p, p)), np.zeros(p, dtype=np.int64)
     if theta is None:

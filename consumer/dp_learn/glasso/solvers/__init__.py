@@ -1,1 +1,0 @@
-"""Solvers of one connected component, and their compiled kernels."""
