@@ -25,10 +25,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from dp_bundle.base.quoting import Brief
 from dp_learn.inference.edges import least_rates
-from dp_learn.inference.releases import SEED, Estimate, Release, estimate_releases
-from dp_learn.matrices.linalg import FloatArray, Mask, Places, two_sided
+from dp_learn.inference.releases import SEED, Estimate, Estimates
+from dp_learn.matrices.linalg import FloatArray, Mask, two_sided
 
 Periods = tuple[int, ...]
 Sides = tuple[Periods, Periods]  # before and after
@@ -72,17 +71,13 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Changes(Brief):
+class Changes(Estimates):
     """What changed.
 
     Attributes
     ----------
-    pairs : tuple of ndarray of int
-        The positions of the columns of every pair, the first below the second.
-    estimates : list of Estimate
-        Of every period.
-    is_comparable : ndarray of bool, shape (m,)
-        Whether all periods are clear of a pair.
+    pairs, estimates, is_comparable
+        As of `Estimates`, of periods.
     evidence : ndarray of shape (K - 1,) or (K,)
         The corrected p-value at every place between neighbours, of the clearest contrast that does not reach across a
         change point elsewhere. Without an order, that of every period against all that do not differ.
@@ -90,9 +85,6 @@ class Changes(Brief):
         At the change points in the order of time; without an order, those that differ, each against all that do not.
     """
 
-    pairs: tuple[Places, Places]
-    estimates: list[Estimate]
-    is_comparable: Mask
     evidence: FloatArray
     found: list[Change]
 
@@ -140,17 +132,13 @@ class _Contrasts:
         return total
 
 
-def find_changes(
-    releases: Sequence[Release], labels: Places, *, in_time: bool, level: float = 0.05, n_draws: int
-) -> Changes:
+def find_changes(of: Estimates, *, in_time: bool, level: float = 0.05, n_draws: int) -> Changes:
     """Find the change points of a series, or what is different in each of several releases without an order.
 
     Parameters
     ----------
-    releases : sequence of Release
-        Two or more, of different rows, fitted on one graph.
-    labels : ndarray of int, shape (n_features,)
-        The node of each column.
+    of : Estimates
+        Of all pairs, in two releases or more.
     in_time : bool
         Whether they have an order.
     level : float
@@ -158,14 +146,11 @@ def find_changes(
     n_draws : int
         How many draws of all errors that rests on.
     """
-    n_nodes, n_periods = int(labels.max()) + 1, len(releases)
-    pairs = np.triu_indices(n_nodes, 1)
-    estimates = estimate_releases(releases, labels, pairs)
-    comparable = np.all([each.is_clear for each in estimates], axis=0)
+    estimates, comparable, n_periods = of.estimates, of.is_comparable, len(of.estimates)
     of_each = [(e.value[comparable], e.standard_error[comparable], e.common_error[comparable]) for e in estimates]
     values, errors, common = (np.array(each) for each in zip(*of_each, strict=True))
     if not comparable.any():
-        return Changes(pairs, estimates, comparable, np.ones(n_periods - in_time), [])
+        return Changes(of.pairs, estimates, comparable, np.ones(n_periods - in_time), [])
 
     def test(sets: Sequence[Sides]) -> _Tested:
         contrasts = _contrast(sets, common)
@@ -181,22 +166,22 @@ def find_changes(
         Change(*one, *statistics, *numbers, q)
         for one, statistics, numbers, q in zip(sets, shown, found, q_values, strict=True)
     ]
-    return Changes(pairs, estimates, comparable, evidence, changes)
+    return Changes(of.pairs, estimates, comparable, evidence, changes)
 
 
-def compare_pooled(found: Changes, estimates: Sequence[Estimate], sides: Sequence[tuple[int, int]]) -> Changes:
+def compare_pooled(found: Changes, pooled: Estimates, sides: Sequence[tuple[int, int]]) -> Changes:
     """Return changes with the estimates of pooled periods in place of means over them, which are less certain.
 
     Parameters
     ----------
     found : Changes
         With means.
-    estimates : sequence of Estimate
+    pooled : Estimates
         Of the same pairs, from periods that were pooled.
     sides : sequence of tuple of int
         Which of these are before and after every change.
     """
-    comparable = np.all([each.is_clear for each in estimates], axis=0)
+    estimates, comparable = pooled.estimates, pooled.is_comparable
     numbers = []
     for before, after in sides:
         first, second = (np.where(comparable, estimates[k].value, np.nan) for k in (before, after))

@@ -158,6 +158,11 @@ def block_statistics(
     return statistic, np.outer(sizes, sizes)
 
 
+def block_scores(pooled: PooledCovariance, precision: FloatArray, labels: Places, n_nodes: int) -> FloatArray:
+    """Return the statistics of Gaussian rows as normal scores, zero on the diagonal and where they are negative."""
+    return np.maximum(normal_scores(*block_statistics(pooled, precision, labels, n_nodes)), 0.0)
+
+
 def node_strengths(precision: FloatArray, labels: Places, n_nodes: int) -> FloatArray:
     """Return the largest canonical partial correlation of each pair of nodes, shape (G, G), 1 on the diagonal.
 

@@ -46,7 +46,7 @@ import numpy as np
 from dp_bundle.base.quoting import Brief
 from dp_learn.covariance.estimate import NoiseLaw, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.inference.edges import LARGEST_ERROR, RowErrors, desparsify, least_rates
+from dp_learn.inference.edges import LARGEST_ERROR, Pairs, RowErrors, desparsify, least_rates
 from dp_learn.inference.nodes import whiten_blocks
 from dp_learn.matrices.linalg import FloatArray, Mask, Places, draw_symmetric, sandwich, two_sided
 
@@ -104,6 +104,25 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
+class Estimates(Brief):
+    """The partial correlations of all releases.
+
+    Attributes
+    ----------
+    pairs : tuple of ndarray of int
+        The positions of the nodes of every pair, the first below the second.
+    estimates : list of Estimate
+        Of every release.
+    is_comparable : ndarray of bool, shape (m,)
+        Whether all releases are clear of a pair.
+    """
+
+    pairs: Pairs
+    estimates: list[Estimate]
+    is_comparable: Mask
+
+
+@dataclass(frozen=True, eq=False)
 class _Forms:
     """The forms of all pairs: rows of a matrix on the whitened columns, and which two each pair has."""
 
@@ -149,7 +168,7 @@ class _Forms:
         return variances, own
 
 
-def estimate_releases(releases: Sequence[Release], labels: Places, pairs: tuple[Places, Places]) -> list[Estimate]:
+def estimate_releases(releases: Sequence[Release], labels: Places, pairs: Pairs = ()) -> Estimates:
     """Return the partial correlations of pairs of nodes in every release, along the same directions.
 
     Parameters
@@ -159,11 +178,13 @@ def estimate_releases(releases: Sequence[Release], labels: Places, pairs: tuple[
     labels : ndarray of int, shape (n_features,)
         The node of each column.
     pairs : tuple of ndarray of int
-        The positions of the nodes of every pair, m of them.
+        The positions of the nodes of every pair, m of them; by default all.
     """
+    pairs = pairs or np.triu_indices(int(labels.max()) + 1, 1)
     whitened = [_whiten(release, labels) for release in releases]
     forms = _choose_directions([k for k, _ in whitened], [each.weights for each in releases], labels, pairs)
-    return [_estimate(release, k, b, forms) for release, (k, b) in zip(releases, whitened, strict=True)]
+    found = [_estimate(release, k, b, forms) for release, (k, b) in zip(releases, whitened, strict=True)]
+    return Estimates(pairs, found, np.all([each.is_clear for each in found], axis=0))
 
 
 def _whiten(release: Release, labels: Places) -> tuple[FloatArray, FloatArray]:
@@ -174,7 +195,7 @@ def _whiten(release: Release, labels: Places) -> tuple[FloatArray, FloatArray]:
 
 
 def _choose_directions(
-    blocks: Sequence[FloatArray], weights: Sequence[FloatArray], labels: Places, pairs: tuple[Places, Places]
+    blocks: Sequence[FloatArray], weights: Sequence[FloatArray], labels: Places, pairs: Pairs
 ) -> _Forms:
     """Return the forms of all pairs: columns themselves, or the directions in which the mean block is largest."""
     columns = [np.flatnonzero(labels == node) for node in range(int(labels.max()) + 1)]
@@ -307,17 +328,13 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Differences(Brief):
+class Differences(Estimates):
     """All releases compared, two at a time.
 
     Attributes
     ----------
-    pairs : tuple of ndarray of int
-        The positions of the nodes of every pair, the first below the second.
-    estimates : list of Estimate
-        Of every release.
-    is_comparable : ndarray of bool, shape (m,)
-        Whether all releases are clear of a pair.
+    pairs, estimates, is_comparable
+        As of `Estimates`.
     is_link : ndarray of bool, shape (m,)
         Whether the weighted mean of all releases shows a link, at the false discovery rate.
     strengths : list of ndarray of shape (G,)
@@ -330,9 +347,6 @@ class Differences(Brief):
         Over all comparisons.
     """
 
-    pairs: tuple[Places, Places]
-    estimates: list[Estimate]
-    is_comparable: Mask
     is_link: Mask
     strengths: list[FloatArray]
     each: list[Difference]
@@ -342,17 +356,13 @@ class Differences(Brief):
     squares: GlobalTest
 
 
-def find_differences(
-    releases: Sequence[Release], labels: Places, *, fdr: float = 0.05, confidence: float = 0.95, n_draws: int
-) -> Differences:
+def find_differences(of: Estimates, *, fdr: float = 0.05, confidence: float = 0.95, n_draws: int) -> Differences:
     """Compare every pair of nodes in every two releases.
 
     Parameters
     ----------
-    releases : sequence of Release
-        Two or more, of different rows, fitted on one graph.
-    labels : ndarray of int, shape (n_features,)
-        The node of each column.
+    of : Estimates
+        Of all pairs, in two releases or more.
     fdr : float
         The false discovery rate at which links of the mean count for strengths.
     confidence : float
@@ -360,23 +370,20 @@ def find_differences(
     n_draws : int
         How many draws of all errors the global tests and the errors of strengths rest on.
     """
-    n_nodes = int(labels.max()) + 1
-    first, second = np.triu_indices(n_nodes, 1)
-    estimates = estimate_releases(releases, labels, (first, second))
-    comparable = np.all([each.is_clear for each in estimates], axis=0)
+    estimates, comparable = of.estimates, of.is_comparable
     precisions = [each.standard_error**-2.0 for each in estimates]
     precision = np.sum(precisions, axis=0)
     mean = np.sum([w * each.value for w, each in zip(precisions, estimates, strict=True)], axis=0) / precision
     p_of_link = np.where(comparable, two_sided(mean * np.sqrt(precision)), np.nan)
     is_link = np.nan_to_num(least_rates([p_of_link])[0], nan=1.0) <= fdr
-    incidence = np.zeros((n_nodes, len(first)))
-    for ends in (first, second):
+    incidence = np.zeros((int(np.max(of.pairs)) + 1, len(comparable)))
+    for ends in of.pairs:
         incidence[ends[is_link], np.flatnonzero(is_link)] = np.sign(mean[is_link])
 
     each, overall = _compare_all(estimates, comparable, incidence, confidence, n_draws)
     strength_p = [two_sided(_ratio(one.strength, one.strength_error)) for one in each]
     return Differences(
-        (first, second),
+        of.pairs,
         estimates,
         comparable,
         is_link,

@@ -22,15 +22,9 @@ from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import rows_without_noise
 from dp_learn.glasso.problem import whiten_nodes
 from dp_learn.glasso.solving import fit_on_graph, graphical_lasso
-from dp_learn.inference.edges import require_testable
-from dp_learn.inference.releases import (
-    N_DRAWS,
-    Differences,
-    Release,
-    estimate_releases,
-    find_differences,
-)
-from dp_learn.matrices.linalg import FloatArray, Mask, Places
+from dp_learn.inference.edges import Pairs, require_testable
+from dp_learn.inference.releases import N_DRAWS, Differences, Estimates, Release, estimate_releases, find_differences
+from dp_learn.matrices.linalg import FloatArray, Mask
 from dp_learn.pipeline.driver import Progress, Reading, learn_from
 from dp_learn.pipeline.nodes import block_errors, block_weights, label_nodes, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
@@ -188,11 +182,11 @@ def compare_samples(
     """
     begin("choosing the graph")
     together = lay_out_together(samples, names)
-    edges, releases, is_thinner = fit_releases(samples, together)
+    edges, _, estimates, is_thinner = fit_releases(samples, together)
 
     begin("comparing the pairs")
     nodes = together.nodes[0]
-    found = find_differences(releases, nodes.labels, fdr=fdr, confidence=confidence, n_draws=n_draws)
+    found = find_differences(estimates, fdr=fdr, confidence=confidence, n_draws=n_draws)
     if not found.is_comparable.any():
         raise EstimationError(
             "too little information is left to compare any pair: the noise is too large in one of the releases"
@@ -247,13 +241,11 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
     return Together(pooled, nodes, left_out)
 
 
-def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[Mask, list[Release], bool]:
-    """Return the common graph, shape (G, G), the releases fitted on it, and whether it is thinner than it should be.
+def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[Mask, list[Release], Estimates, bool]:
+    """Return the common graph, shape (G, G), the fits on it, their estimates, and whether it is thinner than wanted.
 
     It is the first of `fit_common_graphs` on which enough pairs can be compared, or the last, which has no edge.
     """
-    same = together.nodes[0]
-    pairs = np.triu_indices(len(same.names), 1)
     for edges, fits, errors, is_thinner in fit_common_graphs(together.pooled, together.nodes):
         each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
         releases = [
@@ -262,9 +254,8 @@ def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[Mask, l
             )
             for sample, pooled, nodes, precision, error in each
         ]
-        found = edges, releases, is_thinner
-        clear = [estimate.is_clear for estimate in estimate_releases(releases, same.labels, pairs)]
-        if np.mean(np.all(clear, axis=0)) >= ENOUGH:
+        found = edges, releases, estimate_releases(releases, together.nodes[0].labels), is_thinner
+        if np.mean(found[2].is_comparable) >= ENOUGH:
             break
     return found
 
@@ -368,7 +359,7 @@ def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> Mask:
 
 def describe_unsure(
     comparable: Mask,
-    pairs: tuple[Places, Places],
+    pairs: Pairs,
     names: tuple[str, ...],
     where: str = "their rows in differences.csv are empty",
 ) -> list[str]:

@@ -49,7 +49,7 @@ from dp_learn.inference.edges import (
     pair_q_values,
     scores_from,
 )
-from dp_learn.inference.nodes import block_statistics, normal_scores
+from dp_learn.inference.nodes import block_scores
 from dp_learn.matrices.checks import align_numbers, column_labels
 from dp_learn.matrices.choices import RepairMethod, Rule, Weights
 from dp_learn.matrices.linalg import FloatArray, Mask, Places, is_positive_definite, median_above_diagonal, two_sided
@@ -355,8 +355,7 @@ def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatAr
         theta = nodes.rescale(start_of_tests(pooled, nodes, matrix)[0])
     except EstimationError:
         return None
-    statistics = block_statistics(pooled, theta, nodes.labels, len(nodes.names))
-    return FirstStage(np.maximum(normal_scores(*statistics), 0.0))
+    return FirstStage(block_scores(pooled, theta, nodes.labels, len(nodes.names)))
 
 
 def evidence_weights(evidence: FloatArray, sizes: Places) -> FloatArray:

@@ -317,7 +317,7 @@ def _test_changes(
         pooled = samples if width == 1 else [Sample([s for k in own for s in samples[k].sources]) for own in blocks]
         try:
             own = together if width == 1 else lay_out_together(pooled)
-            _, releases, is_thinner = fit_releases(pooled, own)
+            _, releases, estimates, is_thinner = fit_releases(pooled, own)
         except EstimationError as error:
             reason = str(error)
             continue
@@ -325,7 +325,7 @@ def _test_changes(
             continue
         draws = min(n_draws, FEW_DRAWS) if len(own.pooled[0].columns) > _WIDE else n_draws
         in_time, level = order is Order.TIME, 1.0 - confidence
-        found = find_changes(releases, own.nodes[0].labels, in_time=in_time, level=level, n_draws=draws)
+        found = find_changes(estimates, in_time=in_time, level=level, n_draws=draws)
         if np.mean(found.is_comparable) < ENOUGH or own.nodes[0].names != together.nodes[0].names:
             continue
         found = _pool_sides(samples, found if width == 1 else _of_periods(found, blocks), own.nodes[0].names)
@@ -348,7 +348,7 @@ def _pool_sides(samples: Sequence[Sample], found: Changes, names: tuple[str, ...
     pooled = [Sample([source for k in group for source in samples[k].sources]) for group in groups]
     try:
         together = lay_out_together(pooled)
-        _, releases, is_thinner = fit_releases(pooled, together)
+        _, releases, _, is_thinner = fit_releases(pooled, together)
     except EstimationError:
         return found
     nodes = together.nodes[0]

@@ -53,8 +53,8 @@ from dp_learn.inference.edges import (
     tabulate_unpenalised,
     well_determined_inverse,
 )
-from dp_learn.inference.nodes import NodeInference, block_statistics, infer_nodes, normal_scores
-from dp_learn.matrices.linalg import FloatArray, Mask, Places, is_positive_definite
+from dp_learn.inference.nodes import NodeInference, block_scores, infer_nodes
+from dp_learn.matrices.linalg import FloatArray, Mask, Places, is_positive_definite, median_above_diagonal
 from dp_learn.pipeline.graph import VALUE
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes
 
@@ -99,8 +99,7 @@ def block_weights(errors: FloatArray, sizes: Places) -> FloatArray:
     columns is penalised by the error of its own block, too. In simulations that finds more links than an equal penalty
     on the diagonal. See `universal_penalty`.
     """
-    weights: FloatArray = errors / _typical_entry_error(errors, sizes)
-    return weights
+    return errors / median_above_diagonal(errors / np.sqrt(np.outer(sizes, sizes)))
 
 
 def universal_alpha_of_nodes(errors: FloatArray, sizes: Places) -> float:
@@ -116,7 +115,7 @@ def universal_alpha_of_nodes(errors: FloatArray, sizes: Places) -> float:
     degrees = np.outer(sizes, sizes)[upper].astype(float)
     exceeded = 2.0 * special.ndtr(-math.sqrt(2.0 * math.log(len(sizes))))
     limits = np.sqrt(special.chdtri(degrees, exceeded) / degrees)
-    return _typical_entry_error(errors, sizes) * float(np.median(limits))
+    return median_above_diagonal(errors / np.sqrt(np.outer(sizes, sizes))) * float(np.median(limits))
 
 
 def chance_alpha_of_nodes(
@@ -144,11 +143,6 @@ def chance_alpha_of_nodes(
     return high
 
 
-def _typical_entry_error(errors: FloatArray, sizes: Places) -> float:
-    each = errors / np.sqrt(np.outer(sizes, sizes))
-    return float(np.median(each[np.triu_indices(len(sizes), 1)]))
-
-
 def score_nodes(fit: Fit) -> FloatArray:
     """Return the evidence for an edge between every pair of nodes: the larger, the surer.
 
@@ -163,9 +157,7 @@ def score_nodes(fit: Fit) -> FloatArray:
         Symmetric, not negative, zero on the diagonal.
     """
     nodes, theta = fit.nodes, fit_for_ranking(fit)
-    scores = np.maximum(normal_scores(*block_statistics(fit.pooled, theta, nodes.labels, len(nodes.names))), 0.0)
-    np.fill_diagonal(scores, 0.0)
-    return scores
+    return block_scores(fit.pooled, theta, nodes.labels, len(nodes.names))
 
 
 def fit_for_ranking(fit: Fit) -> FloatArray:

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.consumer.inference.test_differences import N_ROWS, P, released
 
 from dp_learn.inference.changes import Changes, find_changes
+from dp_learn.inference.releases import estimate_releases
 
 SERIES = (0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4)
 
@@ -13,7 +14,7 @@ def changes_of(links: tuple[float, ...], *, in_time: bool = True, n_rows: tuple[
     """Return the changes of releases whose debiased covariances are exactly the true ones."""
     rows = n_rows or (N_ROWS,) * len(links)
     releases = [released(link, n) for link, n in zip(links, rows, strict=True)]
-    return find_changes(releases, np.arange(P), in_time=in_time, n_draws=300)
+    return find_changes(estimate_releases(releases, np.arange(P)), in_time=in_time, n_draws=300)
 
 
 def test_the_change_point_is_where_the_link_changes() -> None:
