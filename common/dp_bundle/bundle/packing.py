@@ -71,21 +71,7 @@ def unpack_bundle(bundle: Bundle, folder: Path | RemotePath) -> None:
 
     Elsewhere, members are put in place one by one, and the manifest last, before which there is no bundle. What is
     there already is compared: the same members stay, so that an interrupted call can be repeated, and others are an
-    error.
-
-    Parameters
-    ----------
-    bundle : Bundle
-        In either form.
-    folder : Path or RemotePath
-        The new folder. Nothing is ever replaced.
-
-    Raises
-    ------
-    BundleFormatError
-        The bundle was changed after it was verified.
-    DpGraphError
-        There is something of that name already, or it cannot be written.
+    error. Errors are those of `pack_bundle`.
     """
     if isinstance(folder, RemotePath):
         _upload(bundle, folder)

@@ -492,26 +492,10 @@ def make_group_problem(
     weights: ArrayLike | None = None,
     penalize_diagonal: bool = True,
 ) -> GroupProblem:
-    """Check everything and return the problem, its columns in the order of `groups.order`.
+    """Check everything and return the problem, its columns in the order of `groups.order`; see `make_problem`.
 
-    Parameters
-    ----------
-    covariance : array, shape (p, p)
-        Symmetric; it need not be positive definite.
-    alpha : float
-        Strength of the penalty, > 0.
-    groups : Groups
-        The node of every column.
-    weights : array, shape (G, G), optional
-        Symmetric and non-negative; off the diagonal of each pair of nodes, on it of the columns' own entries. By
-        default ``sqrt(k_g k_h)`` for nodes of k_g and k_h columns, and 1 on the diagonal.
-    penalize_diagonal : bool
-        Whether the diagonal of the precision matrix is penalised as well.
-
-    Raises
-    ------
-    ParameterError
-        Naming the argument, what is allowed and what came.
+    Weights have the shape (G, G): off the diagonal of each pair of nodes, on it of the columns' own entries. They are
+    by default ``sqrt(k_g k_h)`` for nodes of k_g and k_h columns, and 1 on the diagonal.
     """
     s, alpha, sizes = check_covariance(covariance, copy=False), check_alpha(alpha), groups.sizes
     if weights is None:  # which needs no check, and of few columns a check takes as long as the solution

@@ -95,15 +95,7 @@ _CAPTIONS = {
 
 
 def make_report(found: GraphResult, command: str) -> str:
-    """Return the page of a result as one HTML document that needs no network, the same for the same result.
-
-    Parameters
-    ----------
-    found : GraphResult
-        Of any estimator.
-    command : str
-        The command that gives the same result, with the names of files but not where they are.
-    """
+    """Return the page of a graph, or of what another estimator found; see `dp_learn.output.page.make_page`."""
     network, maps, seen = found.network, find_heat_maps(found), find_visibility(found)
     graph = network if network is not None and network.n_edges else None
     figures = {
@@ -151,7 +143,7 @@ def _strength(guarantee: Guarantee) -> str:
 
 
 def make_description_page(found: Description, command: str) -> str:
-    """Return the page of what columns hold; see `make_report`."""
+    """Return the page of what columns hold; see `dp_learn.output.page.make_page`."""
     values = {"found": found, **origin(found, command)}
     return render_page(Page(TEMPLATES, "description.html", "what columns hold", values))
 
