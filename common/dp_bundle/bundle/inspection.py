@@ -114,7 +114,7 @@ def _describe_columns(release: Release) -> list[str]:
         for name, (column, number) in first_columns(release.columns).items()
     ]
     width = max(len(name) for name, _ in shown)
-    clip = release.second_moments.column_clip if release.second_moments is not None else None
+    clip = release.column_clip
     lines = []
     for name, column in shown:
         unit = f" {quote_name(column.unit)}" if column.unit else ""

@@ -47,7 +47,7 @@ def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Pict
     """Return the pictures of a release's histograms, and a sentence on those that are not drawn; none without any."""
     variance, n_rows = release.margin_variance, release.n_rows
     kinds = {source.name: source.kind for source in release.sources}
-    bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
+    bounds = {name: column.bounds for name, column in release.first_columns.items()}
     left = len(margins) - MOST_DRAWN
     more = f"The histograms of the other {left:,} columns are in the file." if left > 0 else ""
     drawn = [

@@ -68,7 +68,7 @@ def show_data(bundle: Bundle) -> Facts:
         pictures, _ = draw_margins(bundle.margins(), release)
     else:
         facts["shows"], pictures = "moments", _of_spread(bundle)
-    clip = release.second_moments.column_clip if release.second_moments is not None else None
+    clip = release.column_clip
     drawn, meanings = {picture.name: asdict(picture) for picture in pictures}, raw_meanings(release)
     nothing: Facts = {**asdict(Picture("", [], ("", ""), [])), "n_more": 0}
     for picture in drawn.values():

@@ -279,7 +279,7 @@ def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
     stated = release.margins
     if stated is None:
         raise BundleFormatError("this release has no histograms")
-    columns = {column.source_name: column for column in reversed(release.columns)}
+    columns = release.first_columns
     names, sources = [*reversed(columns)], {source.columns[0]: source for source in release.sources}
     levels = [level for source in release.sources for level in source.levels]
     known = [*dict.fromkeys([*names, *levels, "", NO_VALUE])]

@@ -156,7 +156,7 @@ def _where_the_software_is(release: Release) -> list[str]:
 def _table(release: Release) -> list[str]:
     heads = ["column", "unit", "bounds", "noise", "description"]
     heads = [head for head in heads if head != "noise" or release.second_moments is None]
-    clip = release.second_moments.column_clip if release.second_moments is not None else None
+    clip = release.column_clip
     rows = [_row(column, clip) for column in release.columns]
     return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *rows]
 

@@ -165,12 +165,21 @@ class Release(Model):
         if not ({*found.kinds} <= {column.source_name for column in self.columns} and {*found.levels} <= listed):
             raise ValueError("kinds or levels were found of columns that are not there")
 
+    @property
+    def first_columns(self) -> dict[str, Column]:
+        """The first published column of each column of the raw table, by the name of that."""
+        return {column.source_name: column for column in reversed(self.columns)}
+
+    @property
+    def column_clip(self) -> float | None:
+        """By how many scales values may be from their center in the second round; None without one."""
+        return None if self.second_moments is None else self.second_moments.column_clip
+
     def ends_of(self, column: Column) -> tuple[float, float] | None:
         """Return the ends that a column's values were pulled in to; None for scores, and where nothing was."""
-        moments = self.second_moments
-        if moments is None or moments.column_clip is None or column.transform is not None:
+        if self.column_clip is None or column.transform is not None:
             return None
-        center, away = column.standards[0].center, moments.column_clip * column.standards[0].scale
+        center, away = column.standards[0].center, self.column_clip * column.standards[0].scale
         return center - away, center + away
 
     def _check_moments(self, moments: SecondMoments) -> None:

@@ -163,7 +163,7 @@ def reaches_of(bundle: Bundle) -> dict[str, float]:
     """
     release = bundle.release
     found = {column.name: 1.0 for column in release.columns if column.transform is not None}
-    columns = {column.source_name: column for column in reversed(release.columns)}
+    columns = release.first_columns
     for margin in bundle.margins() if release.margins is not None else ():
         ends = release.ends_of(columns[margin.name])
         if ends is None or margin.labels or not margin.edges.size:

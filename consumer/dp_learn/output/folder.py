@@ -532,7 +532,7 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, Colu
     if release.margins is None:
         return {"margins.csv": cells}
 
-    bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
+    bounds = {name: column.bounds for name, column in release.first_columns.items()}
     estimates = [
         (margin.name, each)
         for margin in margins

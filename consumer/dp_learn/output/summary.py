@@ -391,7 +391,7 @@ def _most_gaps(bundle: Bundle) -> list[str]:
 
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
     """Return how far from its center each column was clipped by two rounds, in its standard deviations."""
-    clip = None if release.second_moments is None else release.second_moments.column_clip
+    clip = release.column_clip
     if clip is None:
         return {}
     variances = dict(zip(pooled.columns, np.diagonal(pooled.covariance).tolist(), strict=True))
@@ -409,8 +409,8 @@ def clipped_shares(bundle: Bundle) -> dict[str, list[float]]:
     anything that stands out from the noise, which may hold noise alone, do not count.
     """
     release, found = bundle.release, dict[str, list[float]]()
-    clip = None if release.second_moments is None else release.second_moments.column_clip
-    first = {column.source_name: column for column in reversed(release.columns)}
+    clip = release.column_clip
+    first = release.first_columns
     for each in bundle.margins() if release.margins else ():
         column = first[each.name]
         ends, sigma = release.ends_of(column), release.margin_variance**0.5
