@@ -201,7 +201,11 @@ def _found(published: Published, values: Floats) -> _Found:
         if stated.fourth_moment is not None:
             lengths = float(np.sum((np.linalg.norm(second, axis=1) / stated.radius) ** 4))
             parts.append(np.array([(stated.fourth_moment.total - lengths) / stated.fourth_moment.sigma]))
-        entries, counts = np.concatenate(parts), _miscounted(published, values)
+        entries = np.concatenate(parts)
+        counts = [
+            margin.counts - np.bincount(_cells_of(margin, rows), minlength=len(margin.counts))
+            for _, margin, rows in _rows_of_margins(published, values)
+        ]
     size = float(np.sum(np.abs(entries) ** noise.power)) / noise.power
     of_counts = (0.5 * float(np.sum((part / _counts_sigma(published)) ** 2)) for part in counts)
     return _Found(entries, counts, size + sum(of_counts))
@@ -252,14 +256,6 @@ def _away(published: Published, matrix: Floats, stated: NoisyMatrix, rows: Float
     scales = np.where(np.eye(len(matrix), dtype=bool), *_NOISES[type(stated.noise)].scales(stated.noise))
     public = published.release.guarantee.neighbours.n_rows_public
     return np.asarray(((matrix - _sums(rows, stated)) / scales)[np.triu_indices(len(matrix))][: -1 if public else None])
-
-
-def _miscounted(published: Published, values: Floats) -> list[States]:
-    """Return what each histogram's counts are away from those of rows."""
-    return [
-        margin.counts - np.bincount(_cells_of(margin, rows), minlength=len(margin.counts))
-        for _, margin, rows in _rows_of_margins(published, values)
-    ]
 
 
 def _cells_of(margin: Margin, rows: Floats) -> States:

@@ -411,7 +411,8 @@ def plan_command(
         step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
         account = spending_of(open_ledger(ledger_place), plan.policy)
-        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
+        name = os.fsencode(data.name or Path(data).resolve().name).decode("utf-8", "replace")
+        write_page(plan, report, Asked(name, typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
@@ -730,10 +731,6 @@ def _signing_key(key: str, say: Callable[[str], None]) -> Ed25519PrivateKey:
         say(f"made a signing key: announce its fingerprint, {fingerprint},")
         say(f"or give researchers the file {public_key_path()}")
     return private
-
-
-def _whole_name(data: Place) -> str:
-    return os.fsencode(data.name or Path(data).resolve().name).decode("utf-8", "replace")
 
 
 def _plain_name(data: Place) -> str:
