@@ -38,6 +38,7 @@ def test_values_that_repeat_are_found() -> None:
     others |= {"user": RNG.integers(0, 2, n), "answer": RNG.integers(1, 6, n), "ward": RNG.choice(["A7", "B3"], n)}
     others |= {"note": [f"no {k % 300} of it" for k in range(n)], "icd10": [f"C{k % 60}" for k in range(n)]}
     others |= {"pay": RNG.integers(100, 300, n) * 100, "came": [f"{k % 24}:{k % 40 + 10}" for k in range(n)]}
+    others |= {"Kunden": RNG.poisson(120, n), "elev": (pairs := np.arange(n) // 2) / 4, "pair": pairs}
     others |= {"PID": RNG.binomial(6, 0.3, n), "lb": (RNG.normal(120, 20, n).round() * 28.35).round()}
     others |= {"year": 1950 + np.arange(n) % 50, "month": [f"20{10 + k % 8}{k % 12 + 1:02}" for k in range(n)]}
     table = open_table(pa.Table.from_pandas(pd.DataFrame(repeat | others)))
