@@ -75,8 +75,10 @@ def test_dates_are_dates(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -
     """The terminal and the page have the mean of dates as a date, and deviations in days, also those of times."""
     times = pd.date_range("2020-01-01", periods=400, freq="D")
     days = times.date
-    columns = {"day": {"kind": "date", "bounds": [days[0], days[-1]]}, "at": {"bounds": [1.57e9, 1.62e9]}}
-    columns["at"]["kind"] = "time"
+    columns = {
+        "day": {"kind": "date", "bounds": [days[0], days[-1]]},
+        "at": {"kind": "time", "bounds": [1.57e9, 1.62e9]},
+    }
     policy = policy_with(columns, mu=1e4, **SUMS)
     path = publish(pd.DataFrame({"day": days, "at": times}), policy, out=tmp_path / "t.tar", key=key).path
     printed = command("dp-learn", "describe", path, "--out", "found").stdout
@@ -100,7 +102,6 @@ def test_what_shortening_moved_has_no_interval(tmp_path: Path, key: Ed25519Priva
     """Few rows, whose radius is chosen by so much noise that nearly all are shortened."""
     policy = policy_with(COLUMNS, mu=1.0, release="covariance")
     found = describe(publish(draw(60, 1), policy, out=tmp_path / "t.tar", key=key).path)
-    assert "many rows were shortened" in "".join(found.summary["notes"])
     assert found.columns.query("quantity == 'mean'")["ci_low"].isna().all()
 
 
