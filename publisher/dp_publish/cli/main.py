@@ -200,6 +200,7 @@ def publish_command(
     from dp_publish.forecast.checking import check_in_advance
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.first_rows import point_out_rare
+    from dp_publish.ledger.alike import count_shared
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
@@ -235,8 +236,11 @@ def publish_command(
     if not new_account:
         _ask_account(ledger, policy.dataset.name, opened.types)
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
-    if earlier and prepared.policy.sought:
-        say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
+    if earlier and prepared.policy.sought and count_shared(earlier[-1], opened.types):
+        say(
+            f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}; dates that "
+            "are not like 2026-01-31 need a format in the policy"
+        )
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
         _ask(prepared, outlook, ledger)
     else:

@@ -212,10 +212,7 @@ def degrees_tight(n_coordinates: int, epsilon: float, delta: float, neighbours: 
     PrivacyError
         It would take more than 2^22.
     """
-    if not _EPSILONS[0] <= epsilon <= _EPSILONS[1]:
-        raise ParameterError("epsilon", f"from {_EPSILONS[0]:g} to {_EPSILONS[1]:g} for Wishart noise", epsilon)
-    if not 0 < delta <= _LARGEST_DELTA:
-        raise ParameterError("delta", f"in (0, {_LARGEST_DELTA:g}] for Wishart noise", delta)
+    check_epsilon_and_delta(epsilon, delta)
     high = _LEAST
     while delta_of_wishart(high, epsilon, neighbours) > delta:
         high *= 2
@@ -244,3 +241,11 @@ def _added(nu: int, epsilon: float) -> float:
     a = nu / 2
     q = -1 / math.expm1(-(0.5 - epsilon) / (a - 1))
     return max(0.0, float(special.gammaincc(a, max(q - 1, 0.0) / 2) - math.exp(epsilon) * special.gammaincc(a, q / 2)))
+
+
+def check_epsilon_and_delta(epsilon: float, delta: float) -> None:
+    """Refuse an epsilon outside [1e-6, 100], or a delta outside (0, 0.01]."""
+    if not _EPSILONS[0] <= epsilon <= _EPSILONS[1]:
+        raise ParameterError("epsilon", f"from {_EPSILONS[0]:g} to {_EPSILONS[1]:g} for Wishart noise", epsilon)
+    if not 0 < delta <= _LARGEST_DELTA:
+        raise ParameterError("delta", f"in (0, {_LARGEST_DELTA:g}] for Wishart noise", delta)
