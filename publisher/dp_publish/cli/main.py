@@ -238,7 +238,7 @@ def publish_command(
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
     if earlier and prepared.policy.sought and count_shared(earlier[-1], opened.types):
         say(
-            f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}; dates that "
+            f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}. Dates that "
             "are not like 2026-01-31 need a format in the policy"
         )
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
