@@ -14,8 +14,14 @@ printed is the root of the mean square of differences over the errors of both, w
 of the noise in shares over the noise of direct counts: those have the whole strength, and tell nothing else.
 
 Of 12 draws of 2,000 rows each, by release and over all tables: means 94.0 to 95.8 %, shares 94.6 to 95.4, two levels
-94.3 to 96.0, deviations of rows 94.0 to 94.8. Quantiles, of 8 draws by the rules of now, 96.9 inside of cells and 98.5
-at cells: a value of many rows is in an interval of itself alone more often than in 95 %. From direct counts two levels
+94.3 to 96.0, deviations of rows 94.0 to 94.8. Over all releases, of 8 draws: 95.3 % of 37,337 numbers. Means 96.3,
+shares 94.6, deviations 93.9, two levels 95.2, quantiles 96.1 inside of cells and 99.3 at cells.
+
+At cells intervals hold more often than they must, and none that always holds 95 % is shorter. A value that many rows
+share is the quantile for every share that its rows reach over. Where that is well inside, the interval is this value
+alone, which sampling and noise as good as never leave. Where it is near an end, one side alone can err. With 1.65 in
+place of 1.96 errors on that side, intervals were 3 % shorter on average, and held in 97.6 in place of 98.7 % even with
+every quantile within .02 of an end. On these tables their coverage did not change. From direct counts two levels
 differ by .78 to .95 errors, most of which sampling makes. Their noise is .0 to .5 times that of direct counts in
 releases of rows, 1.2 to 3.9 times in Gaussian second moments, and 11 to 20 times in Laplace ones.
 """
@@ -155,6 +161,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DPGRAPH_HOME"] = f"{folder}/home"
         new_key_pair()
+        overall: dict[str, list[bool]] = {}
         for release, privacy in RELEASES.items():
             covered: dict[str, dict[str, list[bool]]] = {}
             apart: dict[str, list[list[float]]] = {}
@@ -172,10 +179,14 @@ def main() -> None:
             for kind, each in sorted(covered.items()):
                 shares = ", ".join(f"{name} {np.mean(values):.1%}" for name, values in each.items())
                 print(f"  {kind:20}{np.mean([*chain(*each.values())]):8.1%}   {shares}", flush=True)
+                overall.setdefault(kind, []).extend(chain(*each.values()))
             for name, rows in apart.items():
                 if rows:
                     error, noise = np.sqrt(np.mean(np.square(rows), axis=0))
                     print(f"  two levels, from direct counts {error:.2f} errors, noise {noise:.2f} times   {name}")
+        print("all releases")
+        for kind, values in [*sorted(overall.items()), ("all numbers", [*chain(*overall.values())])]:
+            print(f"  {kind:20}{np.mean(values):8.1%}   of {len(values):,}")
 
 
 if __name__ == "__main__":

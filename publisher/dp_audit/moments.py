@@ -167,20 +167,15 @@ def _check_noise(
     faults, (worst, fault) = [], judge_noise([*np.rint(entries.T * _STEPS)], own.law, alpha / 2)
     faults += [f"the noise on entries {fault}"] if fault else []
     if counts:
-        noise = _before_rounding(np.concatenate(counts), sigma, rng)
+        rounded = np.concatenate(counts)  # of normal numbers, each drawn from all that are rounded to it
+        low, high = special.ndtr((rounded - 0.5) / sigma), special.ndtr((rounded + 0.5) / sigma)
+        noise = special.ndtri(np.clip(low + rng.random(rounded.shape) * (high - low), _LEAST, 1 - _LEAST))
         off, fault = judge_noise([np.rint(noise * _STEPS)], _NORMAL, alpha / 2)
         worst, faults = max(worst, off), [*faults, *([f"the noise on counts {fault}"] if fault else [])]
     first = [[part[0] for part in each.counts] for each in found]  # of each column's first cell
     signs = np.sign(np.column_stack([entries, np.array(first).reshape(len(found), -1)]))
     said = f"distributed as stated around exact sums, variances within {worst:.2%}"
     return [make_check("noise", faults, said), judge_signs([signs], alpha)]
-
-
-def _before_rounding(noise: States, sigma: float, rng: np.random.Generator) -> Floats:
-    """Return normal numbers that were rounded to this noise, each drawn from all that are."""
-    low, high = special.ndtr((noise - 0.5) / sigma), special.ndtr((noise + 0.5) / sigma)
-    found: Floats = special.ndtri(np.clip(low + rng.random(noise.shape) * (high - low), _LEAST, 1 - _LEAST))
-    return found
 
 
 def _found(published: Published, values: Floats) -> _Found:
@@ -201,7 +196,11 @@ def _found(published: Published, values: Floats) -> _Found:
         if stated.fourth_moment is not None:
             lengths = float(np.sum((np.linalg.norm(second, axis=1) / stated.radius) ** 4))
             parts.append(np.array([(stated.fourth_moment.total - lengths) / stated.fourth_moment.sigma]))
-        entries, counts = np.concatenate(parts), _miscounted(published, values)
+        entries = np.concatenate(parts)
+        counts = [
+            margin.counts - np.bincount(_cells_of(margin, rows), minlength=len(margin.counts))
+            for _, margin, rows in _rows_of_margins(published, values)
+        ]
     size = float(np.sum(np.abs(entries) ** noise.power)) / noise.power
     of_counts = (0.5 * float(np.sum((part / _counts_sigma(published)) ** 2)) for part in counts)
     return _Found(entries, counts, size + sum(of_counts))
@@ -252,14 +251,6 @@ def _away(published: Published, matrix: Floats, stated: NoisyMatrix, rows: Float
     scales = np.where(np.eye(len(matrix), dtype=bool), *_NOISES[type(stated.noise)].scales(stated.noise))
     public = published.release.guarantee.neighbours.n_rows_public
     return np.asarray(((matrix - _sums(rows, stated)) / scales)[np.triu_indices(len(matrix))][: -1 if public else None])
-
-
-def _miscounted(published: Published, values: Floats) -> list[States]:
-    """Return what each histogram's counts are away from those of rows."""
-    return [
-        margin.counts - np.bincount(_cells_of(margin, rows), minlength=len(margin.counts))
-        for _, margin, rows in _rows_of_margins(published, values)
-    ]
 
 
 def _cells_of(margin: Margin, rows: Floats) -> States:

@@ -25,7 +25,7 @@ def test_halves_are_learned_from_together(kind: str, learn: str, command: Run) -
         frame["region"] = rng.choice([*"ABCDE"], 2 * N, p=[0.4, 0.3, 0.15, 0.1, 0.05])
     frame.loc[rng.random(2 * N) < 0.1, "income"] = np.nan
     frame[:N].to_csv("a.csv", index=False)
-    frame.loc[N:, ::-1].to_csv("b.csv")  # with an index
+    frame.loc[N:, ::-1].to_csv("b.csv", float_format="$%.6g")  # with an index
     command("dp-publish", "a.csv", "--scale", kind)
     frame.drop(columns="sex").to_csv("c.csv")
     refused = command("dp-publish", "c.csv", "--like", "a.bundle.tar").stderr

@@ -72,16 +72,22 @@ def test_without_noise_numbers_are_those_of_the_rows(
 
 
 def test_dates_are_dates(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """The terminal and the page have the mean of dates as a date, and its deviation in days."""
-    days = pd.date_range("2020-01-01", periods=400, freq="D").date
-    policy = policy_with({"day": {"kind": "date", "bounds": [days[0], days[-1]]}}, mu=1e4, **SUMS)
-    path = publish(pd.DataFrame({"day": days}), policy, out=tmp_path / "t.tar", key=key).path
+    """The terminal and the page have the mean of dates as a date, and deviations in days, also those of times."""
+    times = pd.date_range("2020-01-01", periods=400, freq="D")
+    days = times.date
+    columns = {
+        "day": {"kind": "date", "bounds": [days[0], days[-1]]},
+        "at": {"kind": "time", "bounds": [1.57e9, 1.62e9]},
+    }
+    policy = policy_with(columns, mu=1e4, **SUMS)
+    path = publish(pd.DataFrame({"day": days, "at": times}), policy, out=tmp_path / "t.tar", key=key).path
     printed = command("dp-learn", "describe", path, "--out", "found").stdout
-    found = describe(path).columns.set_index("quantity")["as_date"]
+    found = describe(path).columns.query("column == 'day'").set_index("quantity")["as_date"]
     assert found["mean"].startswith("2020-07-18 (2020-07-")
     assert found["mean"] in printed
     assert found["mean"] in (tmp_path / "found" / "report.html").read_text()
     assert 'day "standard deviation", days\n' in printed
+    assert '115.6 days  at "standard deviation"\n' in printed
     assert "e+" not in printed
 
 
@@ -90,6 +96,13 @@ def test_no_mean_of_a_column_that_hardly_varies(tmp_path: Path, key: Ed25519Priv
     rows = draw(3_000, 1).assign(age=np.where(np.arange(3_000) % 1_000, 50.0, 90.0))
     path = publish(rows, policy_with(COLUMNS, mu=2.0, release="covariance"), out=tmp_path / "t.tar", key=key).path
     assert set(describe(path).columns.query("column == 'age'")["quantity"]).isdisjoint({"mean", "standard deviation"})
+
+
+def test_what_shortening_moved_has_no_interval(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Few rows, whose radius is chosen by so much noise that nearly all are shortened."""
+    policy = policy_with(COLUMNS, mu=1.0, release="covariance")
+    found = describe(publish(draw(60, 1), policy, out=tmp_path / "t.tar", key=key).path)
+    assert found.columns.query("quantity == 'mean'")["ci_low"].isna().all()
 
 
 def test_a_level_that_stands_for_others_says_so(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:

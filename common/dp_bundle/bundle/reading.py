@@ -195,7 +195,10 @@ def _verify(
     members = source.scan(signed, partial(_largest_descriptions, release, statement.subject))
 
     # 7. The descriptions are in the words that the release gives.
-    _check_descriptors(release, members, statement.subject)
+    described = [DataMember(each.name, each.size, signed[each.name]) for each in members[1 + len(DESCRIPTORS) :]]
+    for name, make in DESCRIPTORS.items():
+        if hashlib.sha256(make(release, described)).hexdigest() != signed[name]:
+            raise BundleFormatError(f"{name} says something else than the manifest: do not use this bundle")
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
     copies: set[str] = set()
@@ -243,15 +246,6 @@ def _largest_descriptions(release: Release, subjects: Sequence[Subject]) -> dict
     data = subjects[len(DESCRIPTORS) :]
     described = [DataMember(each.name, MAX_MEMBER_SIZE, each.digest["sha256"]) for each in data]
     return {name: len(make(release, described)) for name, make in DESCRIPTORS.items()}
-
-
-def _check_descriptors(release: Release, members: list[Member], subjects: Sequence[Subject]) -> None:
-    """Check that the descriptions of a release are those that it gives."""
-    signed = {subject.name: subject.digest["sha256"] for subject in subjects}
-    described = [DataMember(each.name, each.size, signed[each.name]) for each in members[1 + len(DESCRIPTORS) :]]
-    for name, make in DESCRIPTORS.items():
-        if hashlib.sha256(make(release, described)).hexdigest() != signed[name]:
-            raise BundleFormatError(f"{name} says something else than the manifest: do not use this bundle")
 
 
 def find_bundles(folder: Path, beside: Path | None = None) -> list[Path]:

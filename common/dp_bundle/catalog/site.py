@@ -123,7 +123,12 @@ class Site:
             A file that is not ours is in the way, or the folder cannot be written.
         """
         try:
-            self._refuse_others(outputs)
+            for name in outputs:
+                if name not in self.files and os.path.lexists(self.folder / name):
+                    raise DpGraphError(
+                        f"{quote_path(self.folder / name)} is there and was not made by dp-bundle catalog: move it "
+                        "away, or give another folder with --out"
+                    )
             known = {name: self.files.get(name, ["", ""]) for name in outputs}
             self._save({**self.files, **known}, {**self.kept, **kept})
             self._clear({STATE, *self.files, *known})
@@ -136,14 +141,6 @@ class Site:
                 f"the site in {quote_path(self.folder)} cannot be written: {error.strerror or error}"
             ) from error
         return sum(changed for _, changed in written.values()), len(removed)
-
-    def _refuse_others(self, outputs: Mapping[str, Output]) -> None:
-        for name in outputs:
-            if name not in self.files and os.path.lexists(self.folder / name):
-                raise DpGraphError(
-                    f"{quote_path(self.folder / name)} is there and was not made by dp-bundle catalog: move it away, "
-                    "or give another folder with --out"
-                )
 
     def _clear(self, names: Iterable[str]) -> None:
         """Remove what killed runs left of files of these names; no other run is writing."""

@@ -242,7 +242,18 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
 
 def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
-    objects = [file_object(member.name, member.size, member.sha256, _PARQUET) for member in members]
+    objects = [
+        {
+            "@type": "cr:FileObject",
+            "@id": member.name,
+            "name": member.name,
+            "contentUrl": member.name,
+            "contentSize": f"{member.size} B",
+            "encodingFormat": _PARQUET,
+            "sha256": member.sha256,
+        }
+        for member in members
+    ]
     said = [dataset.description, *describe_guarantee(release, in_file=True), describe_total(release, in_file=True)]
     document: dict[str, Any] = {
         "@context": _croissant_context(),
@@ -306,19 +317,6 @@ def _identifier(name: str, index: int) -> str:
     """Return the name where an identifier may be one, which holds no spaces; otherwise the like of it, and unique."""
     like = _NO_IDENTIFIER.sub("_", name)
     return name if like == name else f"{like}~{index}"
-
-
-def file_object(path: str, size: int, sha256: str, media_type: str) -> dict[str, Any]:
-    """Return a file as Croissant describes it."""
-    return {
-        "@type": "cr:FileObject",
-        "@id": path,
-        "name": path,
-        "contentUrl": path,
-        "contentSize": f"{size} B",
-        "encodingFormat": media_type,
-        "sha256": sha256,
-    }
 
 
 def file_sizes(croissant: bytes) -> dict[str, int]:

@@ -46,6 +46,7 @@ _COMPRESSED = {  # first bytes, and what unpacks such a file
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"PK\3\4": ("zip", "unzip"),
 }
+_SPREADSHEET = re.compile(rb"PK\x03\x04[\x00-\xff]{26}(?:\[Content_Types|_rels/|docProps/|xl/|mimetype)")
 
 ReadAt = Callable[[int, int], bytes]
 
@@ -196,6 +197,8 @@ def _trailer_size(written: int) -> int:
 
 
 def _parse_header(header: bytes) -> tuple[str, int]:
+    if _SPREADSHEET.match(header):
+        raise BundleFormatError("this is a spreadsheet, and no bundle yet: `dp-publish FILE` makes one of it")
     for start, (form, unpack) in _COMPRESSED.items():
         if header.startswith(start):
             raise BundleFormatError(

@@ -431,17 +431,13 @@ class SecondMoments(NoisyMatrix):
         if self.margins is not None and not two_rounds:
             raise ValueError("histograms go with two rounds")
         if self.first_round is not None and self.column_clip is not None:
-            self._check_rounds(self.first_round, self.column_clip)
+            if {self.first_round.distribution, self.distribution} != {RoundedGaussian.distribution}:
+                raise ValueError("both rounds have Gaussian noise")
+            if not (self.first_round.constant and self.constant):
+                raise ValueError("both rounds have a constant")
+            if max(self.first_round.radius, self.radius, self.column_clip) > _MOST:
+                raise ValueError("a radius or the column clip is larger than that of any release")
         return self
-
-    def _check_rounds(self, first: NoisyMatrix, column_clip: float) -> None:
-        """Refuse two rounds that cannot be read together."""
-        if {first.distribution, self.distribution} != {RoundedGaussian.distribution}:
-            raise ValueError("both rounds have Gaussian noise")
-        if not (first.constant and self.constant):
-            raise ValueError("both rounds have a constant")
-        if max(first.radius, self.radius, column_clip) > _MOST:
-            raise ValueError("a radius or the column clip is larger than that of any release")
 
     def check_guarantee(self, guarantee: Guarantee, n_features: int, n_raw: int | None = None) -> None:
         """Refuse, by ValueError, a guarantee that the noise cannot give.

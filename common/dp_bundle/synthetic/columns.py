@@ -121,7 +121,9 @@ class Histogram:
         if not margin.labels and sigma > 0.0:
             self._end_where_nothing_stands_out(counts, find_body(counts, sigma))
         if heaps and not stand_out(np.delete(counts, [*heaps]), sigma):  # as of zeros and ones
-            self._draw_as(np.array([*heaps]))
+            some = np.array([*heaps])  # the numbers of all cells are those of the nearest of these
+            nearest = some[np.abs(np.arange(len(self.low))[:, None] - some).argmin(axis=1)]
+            self.low, self.high = self.low[nearest], self.high[nearest]
         if kept is not None:
             self.steps = Steps.of_shares(shares, np.clip(0.5 * (self.low + self.high), *kept))
             self.fill = 0.5 * (kept[0] + kept[1])
@@ -138,11 +140,6 @@ class Histogram:
             self.low[last + 1 :] = self.high[last + 1 :] = self.high[last]
         elif len(counts) > _FEW:
             draw_in_tails((self.low, self.high), self.shares, counts, body, is_whole=self.is_whole)
-
-    def _draw_as(self, heaps: Places) -> None:
-        """Let the numbers of all cells be those of the nearest of some."""
-        nearest = heaps[np.abs(np.arange(len(self.low))[:, None] - heaps).argmin(axis=1)]
-        self.low, self.high = self.low[nearest], self.high[nearest]
 
     def coefficients(self) -> Floats:
         """Return the Hermite coefficients of what is published."""
@@ -442,7 +439,11 @@ def root_of(columns: Sequence[RawColumn], released: Floats, errors: Floats, n_ap
         missed = np.where(on_lines, 0.0, linear @ (known - drawn) @ linear.T)
         tied = _tied(columns, np.where(on_lines, wanted, found + missed / (step + 1)))
         found = nearest_correlations(tied, blocks, weights)
-        drawn = _drawn_correlations(columns, _symmetric_root(found), n_apart)
+        root, n_rows = _symmetric_root(found), max(1, min(_ROWS, _NUMBERS // (len(found) + n_apart)))
+        rng, published = np.random.Generator(np.random.PCG64(_SEED)), np.zeros((n_rows, len(root)))
+        for column, each in zip(columns, draw_rows(columns, rng, n_rows, root, n_apart), strict=True):
+            published[:, list(column.places)] = each.published
+        drawn = correlations_of(published.T @ published, published.sum(axis=0), n_rows)
         left = float(np.sum(np.where(on_lines, 0.0, known - drawn) ** 2))
         if left < _BETTER * least:
             best, least, last = found, left, step
@@ -490,14 +491,6 @@ def _linear(columns: Sequence[RawColumn], released: Floats) -> tuple[Floats, Flo
             gains[places, places] = column.gains
             known[np.ix_(places, places)] = np.eye(len(places))  # a gap has no number
     return coefficients, gains, known
-
-
-def _drawn_correlations(columns: Sequence[RawColumn], root: Floats, n_apart: int) -> Floats:
-    n_rows = max(1, min(_ROWS, _NUMBERS // (len(root) + n_apart)))
-    rng, published = np.random.Generator(np.random.PCG64(_SEED)), np.zeros((n_rows, len(root)))
-    for column, each in zip(columns, draw_rows(columns, rng, n_rows, root, n_apart), strict=True):
-        published[:, list(column.places)] = each.published
-    return correlations_of(published.T @ published, published.sum(axis=0), n_rows)
 
 
 def correlations_of(products: Floats, sums: Floats, n_rows: int) -> Floats:

@@ -307,7 +307,11 @@ class TargetEstimator(BundleEstimator, ABC):
                 raise ParameterError("y", "left out where target names a column of X", type(y).__name__)
             values = check_array(X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)
             names = [str(name) for name in X.columns] if named else [f"x{index}" for index in range(values.shape[1])]
-            self._refuse_doubtful(list(getattr(X, "columns", ())))
+            labels = list(getattr(X, "columns", ()))
+            for each in self._wanted():  # columns may be called by other numbers than their positions
+                if isinstance(each, int | np.integer) and each in labels and labels.index(each) != each:
+                    allowed = f"a name in quotes, as column {each} is not the one called {each}"
+                    raise ParameterError("target", allowed, each)
             source = table_rows(values, names, self.noise_variance)
         sample = Sample([source])
         self.fit_covariance(sample.pooled, sample.location)
@@ -355,12 +359,6 @@ class TargetEstimator(BundleEstimator, ABC):
 
     def _wanted(self) -> list[str | int]:
         return [self.target] if isinstance(self.target, str | int | np.integer) else list(self.target or [])
-
-    def _refuse_doubtful(self, labels: list[Any]) -> None:
-        """Refuse a number as the target where columns are called by other numbers than their positions."""
-        for each in self._wanted():
-            if isinstance(each, int | np.integer) and each in labels and labels.index(each) != each:
-                raise ParameterError("target", f"a name in quotes, as column {each} is not the one called {each}", each)
 
     def _positions(self, columns: Sequence[str]) -> list[int]:
         """Return the positions of the target's columns."""

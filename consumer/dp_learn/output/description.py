@@ -25,7 +25,6 @@ from dp_bundle import Bundle
 from dp_bundle.base.quoting import guard_cell
 from dp_bundle.catalog.histograms import spell_number
 from dp_bundle.data.margin_summary import rows_of_one_value, share_interval
-from dp_bundle.data.margins import Margin
 from dp_bundle.describe.sentences import raw_meanings
 from dp_bundle.manifest.columns import NO_VALUE, SOURCE_KINDS, SourceKindName, source_names
 from dp_bundle.manifest.noise import normal_quantile
@@ -47,6 +46,7 @@ Row = tuple[Any, ...]  # of a table: names, an estimate, and the ends of its int
 _Z = normal_quantile(0.975)
 _SHOWN = 60  # lines of a table
 _ENDS = ["ci_low", "ci_high"]
+_LENGTHS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +79,7 @@ class Description(Result):
     ci_low, ci_high
         the 95 % interval, of noise and sampling
     as_date : text
-        with dates or times alone: estimate and interval as a calendar has them
+        with dates or times alone: estimate and interval as a calendar has them; of deviations of times, their length
     """
 
     bundles: Sequence[Bundle]
@@ -117,9 +117,12 @@ def describe_columns(bundle: Bundle) -> Description:
     """
     release = bundle.release
     require_learnable(shape_of(release), estimator="thresholded-covariance")
+    is_pulled_in = _is_pulled_in(bundle)
     with few_threads(len(release.columns)):
         sample = Sample([bundle_source(bundle, told=())])
         means, deviations, shares = _find_moments(sample, release)
+        if is_pulled_in:
+            means[:, 1:] = shares[..., 1:] = np.nan
         histograms = read_histograms([bundle], sample)
         rows = _of_histograms(margin_tables(histograms, release))
 
@@ -144,17 +147,28 @@ def describe_columns(bundle: Bundle) -> Description:
 
     crosstabs = pd.DataFrame(together, columns=["column", "level", "other", "other_level", "share", *_ENDS])
     about = {"quantities": {row[2] for row in rows}, "untold": unknown, "n_together": len(crosstabs)}
-    about |= {"moments": release.second_moments, "merged": _meanings_of_merged(release)}
-    about["heaped"] = [each.name for each in histograms if (each.name, "median") in known and _is_heaped(each, release)]
+    about |= {"moments": release.second_moments, "merged": _meanings_of_merged(release), "is_pulled_in": is_pulled_in}
+    told = [each for each in histograms if (each.name, "median") in known]
+    at_cells = [rows_of_one_value(each, release.n_rows, release.margin_variance) is None for each in told]
+    about["heaped"] = [each.name for each, is_heaped in zip(told, at_cells, strict=True) if is_heaped]
     about["ordered"] = [source.name for source in release.sources if source.kind == "ordered"]
     notes = fill_lines("unknown.txt", None, **about)
     summary = {**describe_origin([bundle], sample.pooled), "notes": notes, "contradictions": []}
     return Description([bundle], summary, _tabulate(rows, release), crosstabs)
 
 
-def _is_heaped(margin: Margin, release: Release) -> bool:
-    """Return True if intervals of quantiles end at cells."""
-    return rows_of_one_value(margin, release.n_rows, release.margin_variance) is None
+def _is_pulled_in(bundle: Bundle) -> bool:
+    """Return True if two rounds shortened so many rows that means moved by more than their intervals tell.
+
+    The second round states the mean squared length of p nearly uncorrelated columns. Of normal rows with that length,
+    with the standard deviation sqrt(2 / p) of it, more than a sixth would then exceed the radius.
+    """
+    moments = bundle.release.second_moments
+    if moments is None or moments.first_round is None:
+        return False
+    squares = bundle.second_moments().diagonal()[:-1]
+    length = squares.sum() / bundle.release.n_rows
+    return bool(length * (1.0 + (2.0 / len(squares)) ** 0.5) > moments.radius**2)
 
 
 def _meanings_of_merged(release: Release) -> dict[str, str]:
@@ -229,12 +243,17 @@ def _of_histograms(tables: Any) -> list[Row]:
 
 
 def _spell(row: Row, kinds: Mapping[str, SourceKindName]) -> str:
-    """Return a mean or a quantile of dates or times as a calendar has it, with its interval; else nothing."""
+    """Return dates or times as a calendar has them, and a deviation of times as a length of time; else nothing."""
     name, _, quantity, *found = row
-    if name not in kinds or quantity in {"share", "standard deviation"}:
+    kind, unit = kinds.get(name), ""
+    if quantity == "standard deviation" and kind == "time":
+        unit = next((unit for unit, size in _LENGTHS.items() if found[0] >= size), "seconds")
+        kind, found = "number", [each / _LENGTHS[unit] for each in found]
+    elif kind is None or quantity in {"share", "standard deviation"}:
         return ""
-    value, low, high = (spell_number(each, kinds[name]) for each in found)
-    return f"{value} ({low} to {high})" if np.isfinite(found[0]) and not np.isnan(found[1]) else value
+    value, low, high = (spell_number(each, kind) for each in found)
+    ends = f" ({low} to {high})" if np.isfinite(found[0]) and not np.isnan(found[1]) else ""
+    return f"{value}{ends} {unit}".rstrip()
 
 
 def describe_description(result: Description, folder: Path) -> str:

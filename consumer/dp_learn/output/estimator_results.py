@@ -101,7 +101,9 @@ def learn_alternative(
     if (target is not None) != (name in PREDICTING):
         came = () if target is None else (target,)
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
-    _require_classes(bundles[0], name, target)
+    scored = {column.name for column in bundles[0].release.columns if column.transform is not None}
+    if name == "lda" and target in scored:
+        raise ParameterError("--target", "a column of 0 and 1, and not one of normal scores", target)
     target = shown_names(bundles[0]).get(target or "", target)
     (sample,), of_gaps = Reading(name).read(bundles)
     pooled, location = sample.pooled, sample.location
@@ -151,13 +153,6 @@ def learn_alternative(
     summary |= {"penalty_share": share, **count_edges(graph, at_least), "notes": [*notes, *doubts]}
     summary["edge_weights"] = name_weights(graph, share)
     return GraphResult(bundles, summary, graph, why_none=NOISE if alpha is None else PENALTY)
-
-
-def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
-    """Refuse classes that are no longer 0 and 1."""
-    scored = {column.name for column in bundle.release.columns if column.transform is not None}
-    if name == "lda" and target in scored:
-        raise ParameterError("--target", "a column of 0 and 1, and not one of normal scores", target)
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[Places, list[str]]:

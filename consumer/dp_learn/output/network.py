@@ -64,6 +64,8 @@ class Network:
         The community of every column, from 1 on, where it is known from all links rather than those that are drawn.
     at_least : float
         The strength of strong links, from which on lines are wide; see `is_strong`.
+    determined : sequence of str
+        Columns that others determine: links between two of them cannot be distinguished.
     given : ndarray of shape (n_features, 2) or None
         Where the columns are, if other links than these place them, too.
     """
@@ -78,6 +80,7 @@ class Network:
     tests: dict[str, FloatArray] = field(default_factory=dict)
     numbers: FloatArray | None = None
     at_least: float = 0.0
+    determined: Sequence[str] = ()
     given: FloatArray | None = None
 
     @property
@@ -87,8 +90,9 @@ class Network:
 
     @property
     def strong(self) -> Mask:
-        """A mask of the links that are drawn as strong ones."""
-        return is_strong(self.weights, self.at_least)
+        """A mask of the links that are drawn as strong ones, which those between determined columns are not."""
+        determined = np.isin(self.columns, self.determined)[self.ends].all(axis=1)
+        return is_strong(self.weights, self.at_least) & ~determined
 
     @property
     def ends(self) -> Places:
@@ -434,7 +438,10 @@ def _caption(network: Network) -> str:
         return ""
     said = counted(network.n_edges, "link")
     if network.at_least and network.n_edges == len(network.weights):
-        said += f", {count_by_strength(int(network.strong.sum()), network.n_edges, network.at_least)}"
+        strong = is_strong(network.weights, network.at_least).tolist()
+        said += f", {count_by_strength(sum(strong), network.n_edges, network.at_least)}"
+    if network.determined:
+        said += "; links between columns that others determine are thin"
     if len(network.weights) < network.n_edges:
         said += f" (the strongest {len(network.weights):,} drawn)"
     more = int(np.count_nonzero(network.degrees == 0)) - MOST_UNLINKED

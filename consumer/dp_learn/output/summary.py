@@ -68,7 +68,8 @@ class GraphResult(Result):
         """Its links as they are drawn; None if it has none to speak of, as a regression."""
         if self.graph is not None:
             measures = None if self.learned is None else self.learned.measures
-            return network_of(self.graph, measures, at_least=self.summary.get("at_least", 0.0))
+            known = {"at_least": self.summary.get("at_least", 0.0)}
+            return network_of(self.graph, measures, determined=self.summary.get("collinear_columns", ()), **known)
         edges = self.tables.get("edges.csv")
         return None if edges is None else make_network(edges, self.summary.get("columns", ()), "correlation")
 

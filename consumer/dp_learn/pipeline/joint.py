@@ -189,7 +189,12 @@ def learn_joint(
     """
     kind = _kind(order, coupling)
     check_levels(fdr, confidence)
-    _check_strengths(alpha, strength)
+    if (alpha is None) != (strength is None):
+        raise ParameterError("alpha", "given together with the strength of the coupling, or neither", alpha)
+    if alpha is not None and not 0.0 < alpha < np.inf:
+        raise ParameterError("alpha", "a positive number", alpha)
+    if strength is not None and not 0.0 <= strength < np.inf:
+        raise ParameterError("strength", "a number of at least 0", strength)
     if len(bundles) > MOST_PERIODS:
         raise SchemaError(f"joint graphs are learned from 2 to {MOST_PERIODS} bundles, and {len(bundles)} are given")
     warnings = require_different_rows(bundles)
@@ -268,15 +273,6 @@ def _kind(order: str, coupling: str) -> Kind:
     if order == Order.NONE and coupling == Kind.SMOOTH:
         raise ParameterError("coupling", 'fused or group where the order is "none": only time has a drift', coupling)
     return Kind.PAIRS if order == Order.NONE and coupling == Kind.FUSED else Kind(coupling)
-
-
-def _check_strengths(alpha: float | None, strength: float | None) -> None:
-    if (alpha is None) != (strength is None):
-        raise ParameterError("alpha", "given together with the strength of the coupling, or neither", alpha)
-    if alpha is not None and not 0.0 < alpha < np.inf:
-        raise ParameterError("alpha", "a positive number", alpha)
-    if strength is not None and not 0.0 <= strength < np.inf:
-        raise ParameterError("strength", "a number of at least 0", strength)
 
 
 def _solve(periods: Periods, alpha: float, strength: float, names: Sequence[str]) -> JointSolution:

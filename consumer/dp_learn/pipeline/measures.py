@@ -222,8 +222,8 @@ class NodeMeasures(Brief):
         the column of the table
     predictability : up to 1
         the share of variance that all others explain, less what chance would; it may be slightly below zero
-    predictability_low, predictability_high : 0 to 1
-        its interval, cut at 0
+    predictability_low, predictability_high : up to 1
+        its interval, cut at 0, or at an estimate below
     strength : 0 and more
         the sum over its edges of `desparsified`, positive where it has the weight's sign; without an interval, of
         sizes of weights
@@ -639,7 +639,8 @@ def estimate_predictability(
     tuple of ndarray
         All are NaN where the noise is too strong: where S^, or one that was drawn, is indefinite. Or chance alone would
         lower log(1 - R^2) of unexplained nodes by more than `LARGEST_OPTIMISM`, or the noise of two rounds by more than
-        `LARGEST_OF_TWO_ROUNDS`. An estimate may be negative; an interval is within [0, 1].
+        `LARGEST_OF_TWO_ROUNDS`. An estimate may be negative, and its interval begins there then; others are within
+        [0, 1].
 
     Notes
     -----
@@ -659,7 +660,7 @@ def estimate_predictability(
         return unknown, unknown, unknown
     estimate = 1.0 - np.exp(log) / np.exp(drawn).mean(axis=0) ** tails
     low, high = (1.0 - np.exp(np.minimum(end, 0.0)) for end in (middle + margin, middle - margin))
-    return estimate, low, high
+    return estimate, np.minimum(low, estimate), np.maximum(high, estimate)
 
 
 def are_clear(scores: FloatArray) -> bool:

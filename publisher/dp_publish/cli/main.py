@@ -200,6 +200,7 @@ def publish_command(
     from dp_publish.forecast.checking import check_in_advance
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.first_rows import point_out_rare
+    from dp_publish.ledger.alike import count_shared
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
@@ -235,8 +236,11 @@ def publish_command(
     if not new_account:
         _ask_account(ledger, policy.dataset.name, opened.types)
     earlier = [each.file for each in ledger.entries(policy.dataset.name) if each.file]
-    if earlier and prepared.policy.sought:
-        say(f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}")
+    if earlier and prepared.policy.sought and count_shared(earlier[-1], opened.types):
+        say(
+            f"to have columns as they were before, with no search to pay for, give --like {earlier[-1]}. Dates that "
+            "are not like 2026-01-31 need a format in the policy"
+        )
     if is_shown and sys.stdin.isatty() and not (yes or as_json):
         _ask(prepared, outlook, ledger)
     else:
@@ -411,7 +415,8 @@ def plan_command(
         step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
         account = spending_of(open_ledger(ledger_place), plan.policy)
-        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
+        name = os.fsencode(data.name or Path(data).resolve().name).decode("utf-8", "replace")
+        write_page(plan, report, Asked(name, typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
@@ -730,10 +735,6 @@ def _signing_key(key: str, say: Callable[[str], None]) -> Ed25519PrivateKey:
         say(f"made a signing key: announce its fingerprint, {fingerprint},")
         say(f"or give researchers the file {public_key_path()}")
     return private
-
-
-def _whole_name(data: Place) -> str:
-    return os.fsencode(data.name or Path(data).resolve().name).decode("utf-8", "replace")
 
 
 def _plain_name(data: Place) -> str:

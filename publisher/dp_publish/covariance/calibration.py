@@ -232,11 +232,9 @@ def expected_errors(
     if isinstance(strength, PureDP):
         check_epsilon(strength.epsilon)
     found = {kind: kind.expected_error(n_rows, scaling, neighbours, strength) for kind in all_mechanisms()}
-    return {kind: error for kind, error in found.items() if error is not None and not _excepts_more(kind, strength)}
-
-
-def _excepts_more(kind: type[Mechanism], strength: Strength) -> bool:
-    """Return whether a mechanism of pure epsilon may fail more often than delta allows."""
-    return (
-        isinstance(strength, ApproximateDP) and issubclass(kind, PureMechanism) and kind.excepted_delta > strength.delta
-    )
+    delta = strength.delta if isinstance(strength, ApproximateDP) else 1.0
+    return {
+        kind: error
+        for kind, error in found.items()
+        if error is not None and not (issubclass(kind, PureMechanism) and kind.excepted_delta > delta)
+    }

@@ -118,11 +118,6 @@ class Kind:
         return self.levels is not None and (self.is_truth or not self.has_order)
 
     @property
-    def needs_levels(self) -> bool:
-        """True if a policy has to list the values."""
-        return self.levels is not None and not self.is_truth
-
-    @property
     def source(self) -> str:
         """What manifests call it: one of numbers that something is published beside."""
         return self.name if self.read_from else "number"

@@ -231,7 +231,7 @@ class Table:
         return replace(self, batches=read)
 
 
-def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, str] | None = None) -> Table:
+def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, tuple[str, ...]] | None = None) -> Table:
     """Return the table with published columns of numbers in place of those that are none.
 
     Parameters
@@ -240,8 +240,8 @@ def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, s
         It has a column for each source.
     sources : sequence of Source
         What becomes of those columns.
-    signs : dict of str to str, optional
-        The signs that numbers of columns may have: their units.
+    signs : dict of str to tuple of str, optional
+        The signs that numbers of columns may have, such as their units.
     """
     by_name = {source.name: source for source in sources}
     types: dict[str, ColumnType] = {}
@@ -250,7 +250,7 @@ def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, s
         number = ColumnType.INTEGER if source is not None and source.is_whole else ColumnType.CONTINUOUS
         types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
-    written = {name: replace(table.cells.written, signs=(sign,)) for name, sign in (signs or {}).items()}
+    written = {name: replace(table.cells.written, signs=each) for name, each in (signs or {}).items()}
     cells = replace(table.cells, sources=(*table.cells.sources, *sources), own=written | {**table.cells.own})
     return replace(table, types=types, cells=cells, booleans=table.booleans - {*by_name})
 

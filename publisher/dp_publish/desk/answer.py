@@ -253,7 +253,8 @@ class Desk:
             self._object_to(answer, error)
             return
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
-        but_strength = policy.columns, policy.sources, _but_strength(policy), prepared.counted
+        privacy = policy.privacy.model_dump(exclude={"mu", "rho", "epsilon", "delta", "sigma", "budget_mu"})
+        but_strength = policy.columns, policy.sources, privacy, prepared.counted
         answer.outlook = row
         answer.curve = self._keep("curve", but_strength, lambda: self._forecast_curve(row))
         answer.held, answer.shown = describe_held(row), describe_findings(row, None if judged else row)
@@ -340,7 +341,3 @@ def _without(policy: Policy, names: Iterable[str]) -> Policy:
     return policy.model_copy(
         update={"columns": {**policy.columns, **{name: ColumnPolicy(drop=True) for name in names}}}
     )
-
-
-def _but_strength(policy: Policy) -> dict[str, Any]:
-    return policy.privacy.model_dump(exclude={"mu", "rho", "epsilon", "delta", "sigma", "budget_mu"})

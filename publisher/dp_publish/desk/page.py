@@ -85,7 +85,10 @@ def state(answer: Answer, session: Session) -> dict[str, Any]:
     return {
         "parts": {name: _render(name, **filled) for name in _PARTS},
         "objections": {where: " ".join(map(in_form, said)) for where, said in answer.objections.items()},
-        "columns": {column_field(number, "state"): _left_out(why) for number, why in left_out},
+        "columns": {
+            column_field(number, "state"): why and ("left out" if why == "dropped" else f"left out: {why}")
+            for number, why in left_out
+        },
         "position": _position(answer),
         "publishable": answer.can_publish and not answer.refusals,
         "refused": bool(answer.refusals),
@@ -117,10 +120,6 @@ def _heading(where: str, columns: dict[str, str]) -> str:
     if f"{prefix}-" in columns:
         return f"{columns[f'{prefix}-']}: "
     return f"{FIELDS.get(entry, {}).get('label', entry)}: " if where else ""
-
-
-def _left_out(why: str) -> str:
-    return "" if not why else "left out" if why == "dropped" else f"left out: {why}"
 
 
 def _position(answer: Answer) -> int | None:

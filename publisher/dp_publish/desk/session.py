@@ -25,7 +25,7 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.base.wording import FORM_ASKS
 from dp_bundle.files.new_files import read_regular, write_whole
 from dp_bundle.files.places import Place
-from dp_publish.data.dialect import Dialect, is_text_file
+from dp_publish.data.dialect import is_text_file
 from dp_publish.data.table import open_table
 from dp_publish.desk.answer import Answer, Desk
 from dp_publish.desk.document import changed_policy, new_policy
@@ -71,7 +71,11 @@ class Session:
         if asked.header is not None:
             text = changed_policy(text, (), {"table-header": asked.header})
             dialect = dialect.model_copy(update={"header": asked.header})
-        _require_table(asked.data, dialect)
+        try:
+            open_table(asked.data, dialect)
+        except SchemaError as error:
+            if not (error.entry.startswith("table.") and is_text_file(asked.data)):  # which the form has a field for
+                raise
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
         self.fields: dict[str, str] = {}
         self.work: Work | None = None
@@ -201,15 +205,6 @@ class Session:
             self.work.wait()
         self.pool.shutdown(wait=False, cancel_futures=True)
         self.folder.cleanup()
-
-
-def _require_table(data: Place, dialect: Dialect) -> None:
-    """Refuse what is no table, unless the form has a field for what it takes to read it."""
-    try:
-        open_table(data, dialect)
-    except SchemaError as error:
-        if not (error.entry.startswith("table.") and is_text_file(data)):
-            raise
 
 
 def _read_policy(path: Path) -> str | None:

@@ -63,7 +63,7 @@ TOO_RARE = (
 AMBIGUOUS = (
     'numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: decimal = "." or "," says which'
 )
-ONE_LEVEL = "only one level has more rows than the noise can hide, and more than 1 % of all"
+ONE_LEVEL = "only one level has at least 2 % of the rows, and the others together hardly more than the noise, or 1 %"
 HARDLY_ANY = "hardly any value"
 NAMES = "words of which none stands out from the noise, as of names or free text"
 

@@ -48,13 +48,16 @@ _OF_TIME = (  # months, days, hours
 )
 _THING = re.compile(  # names of columns whose codes recur, and are no person's
     r"(?i)(?:^|[\W_])(?:zip|plz|post|icd|diag|atc|prod|sku|item|arti[ck]|model|vers|dat[eu]|time|zone|flight|gene|snp"
-    r"|year|jahr|ann[eoé]|año|day|month|week|quarter|trial|wave|occ|isco|naics|nace|sic|fips|school|tax)"
+    r"|year|jahr|ann[eoé]|año|day|month|week|quarter|trial|wave|occ|isco|naics|nace|sic|fips|school|tax|plot|strip|block|parcel|parz|pair)"
 )
 _RETURN, _MOST_OF_ONE, _MOST_ROUND = 0.5, 0.1, 0.2  # of numbers of persons: different, of one, ending in a zero
 _FEW, _ALIKE = 20, 0.9  # persons, or rows of each, with which kinds of things begin; share of numbers with five digits
 _KIND = re.compile(  # names of columns of persons that may be kinds of what people or things are
     r"(?i)pid|case|famil\w+|child\w*|household|hh|animal|owner|citizen|resident|member|account|driver|phone|name|insured"
 )
+_PLURAL = re.compile(r"(?i).*(?:s|en|elev)")  # names of people that may say how many; pupils or an elevation
+_FRACTION, _MOSTLY = r"^-?\d+[.,]\d?[1-9]$", 0.5
+_ABOUT_A_MIDDLE = 0.35  # of the range, in which half of the numbers lie; of numbers of persons about half do
 _TOGETHER = 10  # rows of one person, for which it is said what remains of the protection
 _BY_COLUMN = Phrase("--unit {} --max-rows K", "“Several rows may be one person’s”")
 _ANSWER = typed("--unit")
@@ -80,10 +83,10 @@ def find_repeated(table: Table, names: Collection[str]) -> dict[str, int]:
     found, open_yet, n_first = dict[str, int](), dict[str, pa.Array](), max(map(len, first.values()), default=0)
     for name, cells in first.items():
         kept = without_gaps(cells)
-        different = len(pc.unique(kept))
-        is_named = named_like_a_person(name) or named_like_an_identifier(name)
         if len(kept) < LEAST_ROWS:
             continue
+        different = len(pc.unique(kept))
+        is_named = (named_like_a_person(name) or named_like_an_identifier(name)) and not _are_amounts(name, kept)
         if different == len(kept):
             open_yet |= {name: kept} if is_named or _may_return(kept, table) else {}
         elif is_named and different < _LEAST_NAMED:
@@ -140,6 +143,15 @@ def _recur(name: str, kept: pa.Array, table: Table) -> bool:
 def _count(kept: pa.Array) -> tuple[list[int], int]:
     """Return how many rows each different value has, and how many times rows follow that have another one."""
     return pc.value_counts(kept).field("counts").to_pylist(), 1 + pc.sum(pc.not_equal(kept[1:], kept[:-1])).as_py()
+
+
+def _are_amounts(name: str, kept: pa.Array) -> bool:
+    """Return whether values are fractions, or numbers about a middle whose column may say how many people there are."""
+    words = kept.cast(pa.string())
+    if _PLURAL.fullmatch(name) is None or _share_like(_WHOLE, words) < 1.0:
+        return _share_like(_FRACTION, words) > _MOSTLY
+    least, first, third, most = np.quantile(words.cast(pa.float64()), (0.0, 0.25, 0.75, 1.0))
+    return bool(third - first < _ABOUT_A_MIDDLE * (most - least))
 
 
 def _are_kinds(name: str, kept: pa.Array) -> bool:

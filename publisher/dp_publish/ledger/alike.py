@@ -30,11 +30,15 @@ def find_alike(books: Books, dataset: str, names: Collection[str]) -> str | None
     if books.standing(dataset):
         return None
     for entry in [*newest.values()][-_MOST:]:
-        file = Path(entry.file or "")
-        with suppress(DpGraphError, OSError):
-            if file.exists():
-                with open_bundle(file, UnsafeTrustAnyone()) as bundle:
-                    published = {*source_names(bundle.release.columns)}
-                if published <= {*names} and len(published) >= _ENOUGH * len(names):
-                    return entry.dataset
+        if count_shared(entry.file, names) >= _ENOUGH * len(names):
+            return entry.dataset
     return None
+
+
+def count_shared(file: str | None, names: Collection[str]) -> int:
+    """Return how many columns a bundle has, if it is on this machine and all of them are a table's; else 0."""
+    with suppress(DpGraphError, OSError):
+        with open_bundle(Path(file or ""), UnsafeTrustAnyone()) as bundle:
+            published = {*source_names(bundle.release.columns)}
+        return len(published) * (published <= {*names})
+    return 0

@@ -134,7 +134,12 @@ class Ledger:
             entry = Entry(dataset, partition, log.books.next_number(dataset), created, cost)
             budgets = {**account.budgets, **declared}
             require_budgets(dataset, account, entry, budgets)
-            _require_no_entity(dataset, account.entities, columns)
+            for name in columns:
+                if name in account.entities:  # which an earlier release took for the name of whom it protects
+                    raise PrivacyError(
+                        f"column {name!r} was the unit of privacy of release {account.entities[name]} of {dataset!r} "
+                        f"and is never published: {LEAVE_IT_OUT}{IN_POLICY}"
+                    )
             _require_same_changes(dataset, account.changes, cost.changes)
             _warn_of_clock(entry, log.books.newest)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
@@ -279,16 +284,6 @@ def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[s
     if budget_mu is None:
         return {}
     return dict(budget_mu) if isinstance(budget_mu, Mapping) else {unit: budget_mu}
-
-
-def _require_no_entity(dataset: str, found: Mapping[str, int], columns: Iterable[str]) -> None:
-    """Refuse to publish a column that an earlier release took for the name of whom it protects."""
-    for name in columns:
-        if name in found:
-            raise PrivacyError(
-                f"column {name!r} was the unit of privacy of release {found[name]} of {dataset!r} and is never "
-                f"published: {LEAVE_IT_OUT}{IN_POLICY}"
-            )
 
 
 def _require_same_changes(

@@ -126,7 +126,9 @@ class Log:
             self._require_own()
             copies = self._copies()  # before the log, to which others may append meanwhile
             with self.events.open(_own(copies), whole=whole) as (books, append):
-                self._require_all_of(copies, books)
+                for path in self._of_this_log(copies, books):
+                    if books.lines[: len(copies[path])] != copies[path]:  # the log does not begin with them all
+                        raise self._rolled_back()
                 self._extend_copy(books)
                 yield OpenLog(books, append)
             self._extend_copy(books)
@@ -174,12 +176,6 @@ class Log:
     def _of_this_log(self, copies: _Copies, books: Books) -> list[Path]:
         """Return the copies of this log: that of its place, and those that begin with its first line."""
         return [path for path, lines in copies.items() if path == self.copy or lines[:1] == books.lines[:1] != []]
-
-    def _require_all_of(self, copies: _Copies, books: Books) -> None:
-        """Refuse a log that does not begin with the lines of every copy of it."""
-        for path in self._of_this_log(copies, books):
-            if books.lines[: len(copies[path])] != copies[path]:
-                raise self._rolled_back()
 
     def _extend_copy(self, books: Books) -> None:
         """Append to the copy what it lacks; another process may have appended more.

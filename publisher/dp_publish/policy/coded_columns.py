@@ -13,6 +13,7 @@ from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.base.wording import LEAVE_IT_OUT
 from dp_bundle.manifest.columns import MAX_LEVELS, NO_VALUE, Source
+from dp_publish.data.cells import SIGNS
 from dp_publish.data.dates import has_date
 from dp_publish.data.kinds import KINDS, OF_TEXT, ColumnType, WrittenSource
 from dp_publish.data.table import Table, coded
@@ -28,9 +29,16 @@ def is_coded(entry: ColumnPolicy, declared: ColumnType) -> bool:
     return entry.missing == "indicator" and declared.may_be_numbers
 
 
-def signs_of(policy: Policy) -> dict[str, str]:
-    """Return the units of columns, which their numbers in text may carry unless they have digits themselves."""
-    return {name: entry.unit for name, entry in policy.columns.items() if re.fullmatch(r"\D+", entry.unit)}
+def signs_of(policy: Policy) -> dict[str, tuple[str, ...]]:
+    """Return what numbers in text may carry: units without digits; like an earlier release, signs that it may have had.
+
+    A release does not tell how its cells were written.
+    """
+    signs = SIGNS if policy.like else ()
+    return {
+        name: (entry.unit, *signs) if re.fullmatch(r"\D+", entry.unit) else signs
+        for name, entry in policy.columns.items()
+    }
 
 
 def with_numbers_in_text(table: Table, policy: Policy) -> Table:

@@ -357,7 +357,7 @@ class ColumnPolicy(_Model):
         for name, usual in (("categories", "category"), ("levels", "ordered")):
             if getattr(self, name) is not None and name != wanted:
                 raise PolicyError(f'{name} goes with kind = "{usual}"', "levels")
-        if levels is None and kind.needs_levels:
+        if levels is None and kind.levels and not kind.is_truth:
             raise PolicyError(
                 f'kind = "{self.kind}" needs {wanted} = ["...", "..."], public and not read off the data', "levels"
             )

@@ -31,7 +31,6 @@ from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column, Scores, Standard
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE
-from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -88,10 +87,6 @@ class CovarianceMaker:
         """The cost of the release, known before anything is drawn."""
         return cost_of_moments(self._policy, self._mechanism)
 
-    @cached_property
-    def _guarantee(self) -> Guarantee:
-        return guarantee_of_moments(self._policy, self._mechanism, self._columns, self._partition)
-
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
         """Read the table, and write its second moments with noise."""
         return self.state(self.draw(making), making)
@@ -111,7 +106,8 @@ class CovarianceMaker:
 
     def state(self, noisy: NoisyMoments, making: Making) -> tuple[Contents, list[Part]]:
         """Write second moments with noise, for the columns that they are of."""
-        mechanism, report, guarantee, errors = self._mechanism, self.work.report, self._guarantee, None
+        mechanism, report, errors = self._mechanism, self.work.report, None
+        guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
         for column in self._columns:
             if column.missing == "indicator":
                 report.count(report.indicated, column.name, report.filled.pop(column.name, 0))

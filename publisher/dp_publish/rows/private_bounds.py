@@ -133,7 +133,9 @@ def half_width_for(n_rows: int, mu: float) -> float:
     mu : float
         The column's own, of the noise on its cells.
     """
-    return min(_HALF_WIDTHS, key=lambda h: _MEDIAN_SQUARE * _noise_in_correlations(n_rows, mu, h) + _bias(h) ** 2)
+    return min(
+        _HALF_WIDTHS, key=lambda h: _MEDIAN_SQUARE * _noise_in_correlations(n_rows, mu, h) + (_BIAS * math.exp(-h)) ** 2
+    )
 
 
 def rows_for_search(mu_each: float, n_columns: int) -> int:
@@ -156,7 +158,3 @@ def _noise_in_correlations(n_rows: int, mu: float, h: float) -> float:
     left = 1 - 2 * h * density - 2 * beyond + 2 * h * h * beyond  # of the variance of a normal column
     ratio = (2 * h / mu) ** 2 / left
     return (2 * ratio + ratio * ratio) / max(n_rows, 1)
-
-
-def _bias(h: float) -> float:
-    return _BIAS * math.exp(-h)

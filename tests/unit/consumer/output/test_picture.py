@@ -2,6 +2,7 @@
 
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,9 @@ from dp_learn.output.network import draw_network, network_of, new_sheet, save_pi
 from dp_learn.pipeline.graph import GraphEstimate
 
 
-def _drawn(graph: GraphEstimate, *drowned: str, at_least: float = 0.0) -> Axes:
+def _drawn(graph: GraphEstimate, *drowned: str, **known: Any) -> Axes:
     """Return the picture of a graph."""
-    network = network_of(graph, None, at_least=at_least)
+    network = network_of(graph, None, **known)
     axes = new_sheet(network, "A title")[1]
     draw_network(network, axes, "A title", drowned)
     return axes
@@ -60,12 +61,13 @@ def test_every_column_is_shown_and_no_name_is_over_another(n_columns: int) -> No
 
 
 def test_signs_and_sizes_are_told_apart_without_colours() -> None:
-    """Negative links are dashed, and those weaker than a limit are thinner and paler than strong ones of their size."""
+    """Negative links are dashed; weak ones, and those of determined columns, are thinner and paler than strong ones."""
     positive, negative = _lines(_drawn(_chain("a", "b", "c", "d", "e")))
     assert [len(each.get_segments()) for each in (positive, negative)] == [1, 2]
     assert positive.get_linestyle() != negative.get_linestyle()
-    weak, strong = (_lines(_drawn(_chain("a", "b", "c"), at_least=limit))[1] for limit in (0.31, 0.3))
-    assert weak.get_linewidth()[0] < strong.get_linewidth()[0]
+    known = {"at_least": 0.31}, {}, {"determined": [*"ab"]}
+    weak, strong, unsure = (_lines(_drawn(_chain("a", "b", "c"), **{"at_least": 0.3} | each))[1] for each in known)
+    assert weak.get_linewidth()[0] == unsure.get_linewidth()[0] < strong.get_linewidth()[0]
     assert weak.get_color()[0][3] < strong.get_color()[0][3]
 
 

@@ -101,12 +101,12 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
         rows["y"] = rows["x"] + (rows["who"] == "a") + rng.normal(size=2_000)
         policy = policy_with(columns, name=f"people {number}", mu=4.0, release="covariance")
         paths.append(publish(rows, policy, out=tmp_path / f"{number}.tar", key=key).path)
-    command("dp-learn", paths[0], "--report", "--out", "learned")
+    command("dp-learn", paths[0], "--report", "--stability", "100", "--out", "learned")
     command("dp-learn", "describe", paths[0], "--out", "described")
     command("dp-learn", "compare", *paths, "--report", "--out", "compared")
     command("dp-learn", "joint", *paths, "--report", "--out", "joined")
 
-    learned, described, compared = learn_graph(paths[0]), describe(paths[0]), compare_networks(paths)
+    learned, described, compared = learn_graph(paths[0], stability=100), describe(paths[0]), compare_networks(paths)
     joined = learn_joint(paths).result()
     assert repr(compared) == "<Comparison of 1.tar, 2.tar>"
     marked, plain = r'data-order="(-?[\d.]+(?:e-?\d+)?)"', r'<td class="number">(-?[\d.]+(?:e-?\d+)?)<'
@@ -135,8 +135,14 @@ def test_page_files_json_and_python_hold_the_same_numbers(tmp_path: Path, key: E
             pd.testing.assert_frame_equal(found, table, check_dtype=False, rtol=1e-14)
     for name, matrix in {"precision": variables.precision, "covariance": variables.covariance}.items():
         assert np.allclose(files["learned"][name].iloc[:, 1:], matrix, rtol=1e-14, atol=0.0)
-    ranking = files["learned"]["ranking"].set_index(["source", "target"])["evidence"]
-    pd.testing.assert_series_equal(ranking, pairs.loc[ranking.index, "evidence"], rtol=1e-14)
+    names = learned.estimate.columns
+    pairs["frequency"] = pd.DataFrame(learned.stability.frequency, names, names).stack()
+    for name, numbers in {
+        "ranking": ["evidence"],
+        "stability": ["is_edge", "partial_correlation", "frequency"],
+    }.items():
+        found = files["learned"][name].set_index(["source", "target"])[numbers]
+        pd.testing.assert_frame_equal(found, pairs.loc[found.index, numbers], check_dtype=False, rtol=1e-14)
     for folder, result in {
         "learned": learned.result(),
         "compared": compared.result(),

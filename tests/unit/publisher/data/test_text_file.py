@@ -252,14 +252,6 @@ def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_
         assert len(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == n_columns
 
 
-@pytest.mark.parametrize("content", ["a|b;c\n1|2;3\n", "sep=;\na;b\n1;2\n", "# measured in 2020\na,b\n1,2\n"])
-def test_a_first_line_that_can_be_taken_apart_in_two_ways_is_refused(content: str, tmp_path: Path) -> None:
-    """So is one before the names: a comment has fewer cells than the rows."""
-    (tmp_path / "a.csv").write_text(content)
-    with pytest.raises(SchemaError, match=r"delimiter|separator"):
-        open_table(tmp_path / "a.csv").count_rows()
-
-
 @pytest.mark.parametrize(
     ("content", "dialect", "found"),
     [
