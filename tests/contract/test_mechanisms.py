@@ -21,13 +21,17 @@ from dp_publish import Policy, publish
 from dp_publish.accounting.conversions import delta_for_epsilon
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance import calibration, mechanisms
-from dp_publish.covariance.calibration import expected_errors, set_mechanism
+from dp_publish.covariance.calibration import (
+    cost_of_moments,
+    expected_errors,
+    guarantee_of_moments,
+    moment_columns,
+    set_mechanism,
+)
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
-from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
-from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
+from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum, mechanism_named
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.policy.choices import SoundMechanism, UnsoundMechanism

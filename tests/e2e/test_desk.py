@@ -20,8 +20,8 @@ import pytest
 from tests.unit.publisher.desk.test_server import Served
 
 from dp_bundle.trust.store import signing_key
-from dp_publish.desk import session
-from dp_publish.desk.session import Asked, Session
+from dp_publish.cli.desk import session
+from dp_publish.cli.desk.session import Asked, Session
 from dp_publish.ledger.ledger import Ledger
 
 FIXED = """

@@ -1,4 +1,4 @@
-"""The mechanism of a covariance release, set as the policy asks.
+"""The mechanism of a covariance release, set as the policy asks; and its cost and guarantee, from that alone.
 
 The strength is for the unit of privacy. An entity of m rows is m rows in turn. What is mu-GDP, or epsilon-DP, for one
 row is m mu-GDP, or m epsilon-DP, for the entity. So a row gets the m-th part. A cell is protected as its whole row is.
@@ -22,22 +22,33 @@ Amin et al. (2019), theorem 1 and corollary 1, for the rates.
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 from dp_bundle.base.errors import ParameterError, PolicyError
 from dp_bundle.base.quoting import round_up
+from dp_bundle.manifest.columns import Column, Missing
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.conversions import ROUND_UP
+from dp_publish.accounting.conversions import ROUND_UP, Cost, rho_for_mu
+from dp_publish.accounting.curve import Loss, privacy_curve
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.covariance.mechanisms.base import EPSILONS, EXCEPTED_DELTA, Mechanism, PureMechanism, check_epsilon
+from dp_publish.covariance.mechanisms.base import (
+    EPSILONS,
+    EXCEPTED_DELTA,
+    Mechanism,
+    PureMechanism,
+    all_mechanisms,
+    check_epsilon,
+    mechanism_named,
+)
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.registry import all_mechanisms, mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.data.kinds import Kinds
-from dp_publish.policy.coded_columns import raw_names
-from dp_publish.policy.columns import require_bounds
+from dp_publish.policy.coded_columns import blocks_of, raw_names
+from dp_publish.policy.columns import public_facts, require_bounds
 from dp_publish.policy.model import Policy, Privacy
 
 _ANY_BOUNDS = (-1.0, 1.0)  # of a column without any, where none are needed
@@ -239,4 +250,65 @@ def _excepts_more(kind: type[Mechanism], strength: Strength) -> bool:
     """Return whether a mechanism of pure epsilon may fail more often than delta allows."""
     return (
         isinstance(strength, ApproximateDP) and issubclass(kind, PureMechanism) and kind.excepted_delta > strength.delta
+    )
+
+
+def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:
+    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
+
+    The ledger counts replaced rows, as every other release does: to replace one is to remove it and add another. A cell
+    is part of its row.
+    """
+    row, unit = (mechanism.spends(rows, replaced=True) for rows in (1, mechanism.max_rows))
+    spent = {"cell": row.mu, "row": row.mu, policy.privacy.account: unit.mu}
+    booked = {name: mu * ROUND_UP for name, mu in spent.items()}
+    return Cost(policy.privacy.account, booked, continuous=True, excepted_delta=unit.excepted_delta)
+
+
+def guarantee_of_moments(
+    policy: Policy, mechanism: Mechanism, columns: tuple[Column, ...], partition: str | None = None
+) -> Guarantee:
+    """Return what a covariance release guarantees."""
+    privacy = policy.privacy
+    spent = mechanism.spends(mechanism.max_rows)
+    epsilon, mu = None, spent.mu
+    curve: tuple[EpsilonDelta, ...] = ()
+    if isinstance(spent, PureDP):
+        epsilon, mu = spent.epsilon, spent.mu * ROUND_UP
+        if spent.excepted_delta:
+            curve = (EpsilonDelta(epsilon=epsilon, delta=spent.excepted_delta),)
+    else:
+        curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
+
+    return Guarantee(
+        unit=privacy.unit_name,
+        entity=privacy.entity.entity if privacy.entity else None,
+        max_rows=privacy.entity.max_rows if privacy.entity else None,
+        neighbours=privacy.neighbours,
+        mu=mu,
+        rho=rho_for_mu(mu if epsilon is None else min(mu, epsilon)),  # both hold
+        epsilon=epsilon,
+        excepted_delta=spent.excepted_delta,
+        epsilon_delta=curve,
+        accountant="gaussian-dp" if epsilon is None else "pure-epsilon",
+        public=public_facts(policy, columns, partition),
+    )
+
+
+def moment_columns(policy: Policy, kinds: Kinds) -> tuple[Column, ...]:
+    """Return the columns as a covariance release describes them."""
+    blocks = blocks_of(policy.sources)
+    return tuple(
+        Column(
+            name=name,
+            kind="continuous",
+            description=entry.description,
+            unit=entry.unit,
+            bounds=entry.bounds,
+            bounds_obtained="none" if entry.bounds is None else "declared",
+            missing=cast(Missing, entry.missing),  # a category's gaps are a level by now
+            noise=None,
+            block=blocks.get(name),
+        )
+        for name, entry in ((name, policy.column(name)) for name in kinds)
     )

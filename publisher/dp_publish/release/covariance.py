@@ -35,9 +35,8 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
-from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.calibration import cost_of_moments, guarantee_of_moments, moment_columns, set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.kinds import Kinds

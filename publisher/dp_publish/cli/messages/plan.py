@@ -9,10 +9,10 @@ from dp_bundle.base.quoting import counted
 from dp_bundle.base.wording import typed
 from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
 from dp_publish.cli.messages.tables import table_lines
-from dp_publish.forecast.findings import describe_findings, describe_seen
 from dp_publish.forecast.outlook import TARGETS, Outlook
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import DELTA
+from dp_publish.forecast.refusal import describe_findings, describe_seen
 from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 

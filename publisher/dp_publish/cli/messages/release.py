@@ -1,4 +1,7 @@
-"""A receipt in words, for a person and for a machine, and the page beside its bundle, from public facts alone."""
+"""A receipt in words, for a person and for a machine, and the page beside its bundle, from public facts alone.
+
+What a publisher reads before a release is paid for is on one screen, from what a plan that looks may tell.
+"""
 
 import math
 import shlex
@@ -26,11 +29,17 @@ from dp_bundle.files.tar import end_in_name
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_publish.cli.desk.answer import promise_in_words, spending_of
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, with_entries
+from dp_publish.forecast.first_rows import point_out_rare
 from dp_publish.forecast.outlook import Outlook, describe_held, forecast
+from dp_publish.forecast.page.texts import budget_sentence
 from dp_publish.forecast.planned import HELD
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.coded_columns import raw_names
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import reasons
 from dp_publish.release.publishing import Receipt
@@ -392,3 +401,36 @@ def _without_spreads(policy: Policy) -> Policy:
     """Return the policy with the usual spread for every number; that of a category follows from its levels."""
     coded = {name for source in policy.sources if source.kind != "number" for name in source.columns}
     return with_entries(policy, {name: {"spread": None} for name in policy.columns if name not in coded})
+
+
+_SCALES = {"raw": "values", "scores": "normal scores"}
+_BY_COLUMN = "values, or of normal scores where those suit a column"
+
+
+def describe_before(prepared: Prepared, row: Outlook, ledger: Ledger) -> Iterator[str]:
+    """Yield what is published and left out, who is protected and how far, what readers see, and what is paid.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The release that was checked.
+    row : Outlook
+        Its forecast.
+    ledger : Ledger
+        Which account pays, and what is left in it.
+    """
+    policy, n_rows = prepared.policy, row.n_rows
+    promise, names = promise_in_words(row.planned), raw_names(prepared.kinds, policy.sources)
+    yield f"published: {counted(len(names), 'column')} of {counted(n_rows, 'row')}: {listed(names)}"
+    yield f"left out: {reasons(prepared.left_out) or 'nothing'}"
+    if policy.sought:
+        yield from point_out_rare(prepared.table, policy, n_rows)
+
+    yield f"protected: {promise['who']} {GUESSING} {promise['hundred']}"
+    yield f"readers: {describe_held(row)}"
+    if policy.privacy.is_moments:
+        scale = _SCALES.get(str(policy.privacy.scale), _BY_COLUMN)
+        off = f"{1.96 * row.shown.error:.2g}"
+        yield f"correlations: of {scale}. By the forecast, 95 % intervals reach about {off} to either side."
+    spent = budget_sentence(spending_of(ledger, policy), row.planned.booked_mu)
+    yield f"account: {quote_name(policy.dataset.name)}. {spent}"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.desk.test_answer import asked, desk_of
 
-from dp_publish.desk.session import Asked, Session
+from dp_publish.cli.desk.session import Asked, Session
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from dp_bundle.base.document import style
 from dp_bundle.base.quoting import counted, escape
 from dp_bundle.catalog.pages import hundred_guesses
 from dp_bundle.describe.sentences import of_hundred
+from dp_publish.cli.desk.answer import SLIDER, Answer
+from dp_publish.cli.desk.document import DATASET, WRITTEN, column_field, shown_fields
+from dp_publish.cli.desk.session import Session, Work
+from dp_publish.cli.desk.words import FIELDS, TERMS, capital, in_form
 from dp_publish.data.dialect import is_text_file
-from dp_publish.desk.answer import SLIDER, Answer
-from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
-from dp_publish.desk.session import Session, Work
-from dp_publish.desk.words import FIELDS, TERMS, capital, in_form
 from dp_publish.forecast.assumptions import describe_spread
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.model import DatasetPolicy
