@@ -148,7 +148,7 @@ def _gives(name: str, strength: Strength) -> bool:
 def test_policy_gets_the_strength_that_it_asks_for_or_a_refusal(name: str, strength: Strength) -> None:
     """A pure epsilon is pure, and a mu, rho or delta no larger; what it cannot give is refused, by auto, too."""
     if not _gives(name, strength):
-        assert _kind(name).expected_error(1000, _moments().scaling, Neighbours.REPLACE_ONE, strength) is None
+        assert _kind(name) not in expected_errors(1000, _moments().scaling, strength)
         assert type(strength) is not type(CASES[name])
         with pytest.raises(PolicyError, match="epsilon"):
             _set(name, strength)
@@ -340,9 +340,7 @@ def test_expected_error_is_that_of_the_stated_noise(name: str) -> None:
     """What `auto` compares falls with the rows, and follows from the variances that a reader is told of entries."""
     scaling, n = _moments().scaling, 1_000
     d = scaling.n_coordinates
-    expected, more = (
-        _kind(name).expected_error(rows, scaling, Neighbours.REPLACE_ONE, CASES[name]) for rows in (n, 10 * n)
-    )
+    expected, more = (_mechanism(name).expected_error(rows) for rows in (n, 10 * n))
     if expected is None or more is None:
         assert expected is more
         return

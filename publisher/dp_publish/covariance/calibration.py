@@ -22,9 +22,10 @@ Amin et al. (2019), theorem 1 and corollary 1, for the rates.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
-from dp_bundle.base.errors import ParameterError, PolicyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import round_up
 from dp_bundle.manifest.columns import Column, Missing
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
@@ -48,7 +49,7 @@ from dp_publish.covariance.mechanisms.wishart_difference import WishartDifferenc
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.data.kinds import Kinds
 from dp_publish.policy.coded_columns import blocks_of, raw_names
-from dp_publish.policy.columns import public_facts, require_bounds
+from dp_publish.policy.columns import require_bounds, stated_of_policy
 from dp_publish.policy.model import Policy, Privacy
 
 _ANY_BOUNDS = (-1.0, 1.0)  # of a column without any, where none are needed
@@ -215,7 +216,7 @@ def choose_mechanism(n_rows: int, scaling: Scaling, strength: Strength) -> tuple
     Raises
     ------
     ParameterError
-        An argument is out of range.
+        No mechanism serves it.
     """
     errors = expected_errors(n_rows, scaling, strength)
     best, *others = sorted(errors, key=errors.__getitem__)
@@ -234,23 +235,16 @@ def expected_errors(
     n_rows: int, scaling: Scaling, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE
 ) -> dict[type[Mechanism], float]:
     """Return the expected ``||C^ - C||_F / n`` of every mechanism that serves the guarantee; arguments as above."""
-    if n_rows < 1:
-        raise ParameterError("n_rows", "at least 1", n_rows)
-    for name, value in vars(strength).items():
-        most = 1 if name == "delta" else math.inf
-        if name != "excepted_delta" and not 0 < value < most:
-            raise ParameterError(name, f"in (0, {most:g})", value)
-    if isinstance(strength, PureDP):
-        check_epsilon(strength.epsilon)
-    found = {kind: kind.expected_error(n_rows, scaling, neighbours, strength) for kind in all_mechanisms()}
-    return {kind: error for kind, error in found.items() if error is not None and not _excepts_more(kind, strength)}
-
-
-def _excepts_more(kind: type[Mechanism], strength: Strength) -> bool:
-    """Return whether a mechanism of pure epsilon may fail more often than delta allows."""
-    return (
-        isinstance(strength, ApproximateDP) and issubclass(kind, PureMechanism) and kind.excepted_delta > strength.delta
-    )
+    found: dict[type[Mechanism], float] = {}
+    for kind in all_mechanisms():
+        with suppress(ParameterError, PolicyError, PrivacyError):  # it does not serve it
+            mechanism = kind(scaling, neighbours, kind.form_of(strength))
+            require_what_was_asked(mechanism, strength)
+            error = mechanism.expected_error(n_rows)
+            found |= {} if error is None else {kind: error}
+    if not found:
+        check_mu(strength.mu)
+    return found
 
 
 def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:
@@ -269,7 +263,6 @@ def guarantee_of_moments(
     policy: Policy, mechanism: Mechanism, columns: tuple[Column, ...], partition: str | None = None
 ) -> Guarantee:
     """Return what a covariance release guarantees."""
-    privacy = policy.privacy
     spent = mechanism.spends(mechanism.max_rows)
     epsilon, mu = None, spent.mu
     curve: tuple[EpsilonDelta, ...] = ()
@@ -281,17 +274,13 @@ def guarantee_of_moments(
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
 
     return Guarantee(
-        unit=privacy.unit_name,
-        entity=privacy.entity.entity if privacy.entity else None,
-        max_rows=privacy.entity.max_rows if privacy.entity else None,
-        neighbours=privacy.neighbours,
+        **stated_of_policy(policy, columns, partition),
         mu=mu,
         rho=rho_for_mu(mu if epsilon is None else min(mu, epsilon)),  # both hold
         epsilon=epsilon,
         excepted_delta=spent.excepted_delta,
         epsilon_delta=curve,
         accountant="gaussian-dp" if epsilon is None else "pure-epsilon",
-        public=public_facts(policy, columns, partition),
     )
 
 

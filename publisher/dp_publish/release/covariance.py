@@ -31,7 +31,6 @@ from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.rows import to_numpy
 from dp_bundle.manifest.columns import Column, Scores, Standard
 from dp_bundle.manifest.dataset import POSITIVE, WHOLE
-from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -87,10 +86,6 @@ class CovarianceMaker:
         """The cost of the release, known before anything is drawn."""
         return cost_of_moments(self._policy, self._mechanism)
 
-    @cached_property
-    def _guarantee(self) -> Guarantee:
-        return guarantee_of_moments(self._policy, self._mechanism, self._columns, self._partition)
-
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
         """Read the table, and write its second moments with noise."""
         return self.state(self.draw(making), making)
@@ -110,7 +105,8 @@ class CovarianceMaker:
 
     def state(self, noisy: NoisyMoments, making: Making) -> tuple[Contents, list[Part]]:
         """Write second moments with noise, for the columns that they are of."""
-        mechanism, report, guarantee, errors = self._mechanism, self.work.report, self._guarantee, None
+        mechanism, report, errors = self._mechanism, self.work.report, None
+        guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
         for column in self._columns:
             if column.missing == "indicator":
                 report.count(report.indicated, column.name, report.filled.pop(column.name, 0))
@@ -235,7 +231,7 @@ def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
 
 def _count_complete(batches: RawBatches, *, columns: Sequence[Column]) -> int:
     """Return the number of rows that are not left out for want of a value."""
-    return sum(int(drop_missing(batch, columns).num_rows) for batch in batches)
+    return sum(int(drop_missing(batch, columns, RowReport()).num_rows) for batch in batches)
 
 
 def _add_numbers(
@@ -255,9 +251,7 @@ def _merge_both(
 
 def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool) -> Floats:
     """Return a batch as numbers, with what the policy says of missing ones done, unless the mechanism places them."""
-    kept = drop_missing(batch, columns)
-    report.n_dropped += batch.num_rows - kept.num_rows
-    report.n_rows += kept.num_rows
+    kept = drop_missing(batch, columns, report)
     filled = [
         (mark_missing if places_gaps and column.has_gap_cell else fill_missing)(values, column, report)
         for column, values in zip(columns, kept.columns, strict=True)

@@ -209,15 +209,15 @@ class Mechanism(ABC):
         return {}
 
     @classmethod
-    @abstractmethod
     def form_of(cls, strength: Strength) -> Strength:
-        """Return the strength that it is calibrated by to serve a policy's.
+        """Return the strength that it is calibrated by to serve a policy's: by default the mu that it stands for.
 
         Raises
         ------
         PolicyError
             It cannot be calibrated by such a strength.
         """
+        return GaussianDP(strength.mu)
 
     @classmethod
     def serves(cls, strength: Strength) -> bool:
@@ -280,10 +280,8 @@ class Mechanism(ABC):
             Infinite where there is no formula; see `for_forecast`.
         """
 
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+    def expected_error(self, n_rows: int) -> float | None:  # noqa: ARG002  see `OneSum`
         """Return the expected ``||C^ - C||_F / n`` for rows in the unit ball; None if `auto` is not to choose it."""
-        del n_rows, scaling, neighbours, strength
         return None
 
     def for_forecast(self) -> Mechanism:
@@ -295,7 +293,15 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class OneSum(Mechanism):
-    """A mechanism that adds noise to one exact sum over rows."""
+    """A mechanism that adds noise to one exact sum over rows.
+
+    Attributes
+    ----------
+    diagonal_ratio : float
+        Of the noise's variance on the diagonal to that off it, up to the grid's part.
+    """
+
+    diagonal_ratio: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         check_neighbours(self.scaling, self.neighbours)
@@ -341,6 +347,13 @@ class OneSum(Mechanism):
         """Return the noise on n times a correlation, by that on the sum; see `Mechanism`."""
         variance = self.off_diagonal_variance
         return math.inf if variance is None else correlation_noise(variance, spread, self.scaling)
+
+    def expected_error(self, n_rows: int) -> float | None:
+        """Return the root mean square that follows from the variances of d x d entries; see `Mechanism`."""
+        d, variance = self.scaling.n_coordinates, self.off_diagonal_variance
+        if variance is None:
+            return None
+        return math.sqrt(variance * d * (d - 1 + self.diagonal_ratio)) / self.scaling.square / n_rows
 
 
 @dataclass(frozen=True)
@@ -441,13 +454,8 @@ def check_epsilon(epsilon: float) -> None:
     ------
     ParameterError
     """
-    if not is_in_range(epsilon):
+    if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
         raise ParameterError("epsilon", f"from {EPSILONS[0]:g} to {EPSILONS[1]:g}", epsilon)
-
-
-def is_in_range(epsilon: float) -> bool:
-    """Return whether a pure mechanism can give this epsilon."""
-    return EPSILONS[0] <= epsilon <= EPSILONS[1]
 
 
 _REASONS = {

@@ -1,4 +1,4 @@
-"""The workers of a cluster, their private place, and the work of one: at a raw table that many read, each a range of rows.
+"""The workers of a cluster, and what one does at a raw table that many read, each a range of its rows.
 
 A worker opens the table as the policy describes it. Some rows may be left out, as an entity has more than its cap or a
 value is missing. Then it was decided before, for the whole table, which rows are published. It is staged for each range
