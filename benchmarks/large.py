@@ -38,7 +38,7 @@ from dp_bundle.base.engine import Dask
 from dp_bundle.trust.signing import load_private_key
 from dp_bundle.trust.store import new_key_pair, private_key_path, public_key_path
 from dp_publish import Policy, publish
-from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.worker import Cluster
 
 N_WORKERS, GROUP = 4, 2**20
 

@@ -17,8 +17,8 @@ from tests.browser.opening import Opened
 from tests.browser.printing import print_page
 from tests.browser.results import Results
 
-from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
+from dp_publish.forecast.page.texts import Asked
 from dp_publish.forecast.plan import make_plan
 from dp_publish.policy.file import load_policy
 

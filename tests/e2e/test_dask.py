@@ -21,7 +21,7 @@ from dp_bundle.base.engine import Dask
 from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.worker import Cluster
 
 NAMES = [f"x{index}" for index in range(10)]
 T = TypeVar("T")

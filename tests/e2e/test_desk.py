@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.unit.publisher.desk.test_server import Served
+from tests.unit.publisher.cli.desk.test_server import Served
 
 from dp_bundle.trust.store import signing_key
-from dp_publish.desk import session
-from dp_publish.desk.session import Asked, Session
+from dp_publish.cli.desk import session
+from dp_publish.cli.desk.session import Asked, Session
 from dp_publish.ledger.ledger import Ledger
 
 FIXED = """

@@ -11,10 +11,10 @@ import tomlkit
 from tests.statistical.random_policies import Planned
 from tests.statistical.stated_figures import Claim, N, number, shown
 
+from dp_publish.cli.desk.answer import spending_of
 from dp_publish.cli.messages.plan import describe_plan, plan_document
-from dp_publish.desk.answer import spending_of
-from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
+from dp_publish.forecast.page.texts import Asked
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.file import load_policy
@@ -47,8 +47,8 @@ def claims_of_plan(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
     if plan.own is None:
         return []
     with monkeypatch.context() as patch:
-        patch.setattr("dp_publish.forecast.page.positions._BETWEEN", ())
-        patch.setattr("dp_publish.forecast.page.positions._BETWEEN_DISCRETE", ())
+        patch.setattr("dp_publish.forecast.page.texts._BETWEEN", ())
+        patch.setattr("dp_publish.forecast.page.texts._BETWEEN_DISCRETE", ())
         page = make_page(plan, Asked("planned.parquet", account=spending_of(Ledger(), plan.policy)))
     return [*_of_terminal(plan), *_of_document(plan), *_of_page(page)]
 

@@ -19,9 +19,8 @@ from tests.statistical.transcripts import Turn, record, two_rounds, worst_neighb
 from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import moments_of_batch
-from dp_publish.covariance.mechanisms.base import OneSum
+from dp_publish.covariance.mechanisms.base import OneSum, mechanism_named
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
-from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.spectral import PLACES, draw_direction
 from dp_publish.covariance.mechanisms.two_round import NoisySums
 from dp_publish.covariance.mechanisms.wishart import degrees_tight

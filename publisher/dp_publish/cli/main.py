@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 DATA = DataPath()
 _PASSED = "passed: no attack learned more than is promised. An audit can refute a promise, and cannot prove it."
-_PRACTICE = Path(__file__).parents[1] / "desk" / "assets" / "practice.csv"
+_PRACTICE = Path(__file__).parent / "desk" / "assets" / "practice.csv"
 
 
 @click.group(
@@ -198,13 +198,13 @@ def publish_command(
     from dp_publish.cli.messages.release import describe_receipt, receipt_document, summarize_receipt
     from dp_publish.data.table import open_table
     from dp_publish.forecast.checking import check_in_advance
-    from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.first_rows import point_out_rare
+    from dp_publish.forecast.plan import choose_release
     from dp_publish.ledger.alike import count_shared
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
-    from dp_publish.release.workers.cluster import dask_cluster
+    from dp_publish.release.workers.worker import dask_cluster
 
     if engine == "dask":
         place_for_workers(data)  # before anything is started or made
@@ -406,9 +406,9 @@ def plan_command(
     for sentence in notes:
         tell(sentence, quiet=quiet)
     if report is not None:
-        from dp_publish.desk.answer import spending_of
-        from dp_publish.forecast.page.command_lines import Asked
+        from dp_publish.cli.desk.answer import spending_of
         from dp_publish.forecast.page.report import write_page
+        from dp_publish.forecast.page.texts import Asked
         from dp_publish.ledger.ledger import open_ledger
         from dp_publish.policy.file import used_policy
 
@@ -491,8 +491,8 @@ def desk_command(
     Example:
       dp-publish desk wine.parquet
     """
-    from dp_publish.desk.server import serve
-    from dp_publish.desk.session import Asked
+    from dp_publish.cli.desk.server import serve
+    from dp_publish.cli.desk.session import Asked
     from dp_publish.policy.file import policy_path
 
     if practice == (data is not None):
@@ -545,7 +545,7 @@ def audit_command(
     """
     from dp_audit.planned_release import audit_document, audit_planned_release, describe_audit, describe_failures
     from dp_publish.forecast.checking import require_whose
-    from dp_publish.forecast.choosing import choose_release
+    from dp_publish.forecast.plan import choose_release
     from dp_publish.release.publishing import publish_aside
 
     step("attacking what would be published", quiet=quiet)
@@ -672,7 +672,7 @@ def _policy_of(
 ) -> Policy:
     """Return the policy of a table under these options; say at which strength links are seen that were asked for."""
     from dp_publish.forecast.advice import MOST_TO_SEE, mu_to_see
-    from dp_publish.forecast.choosing import choose_release
+    from dp_publish.forecast.plan import choose_release
     from dp_publish.forecast.strengths import describe_worth, printed_mu
     from dp_publish.policy.file import load_policy, used_policy
 
@@ -699,7 +699,7 @@ def _ask_account(ledger: Ledger, dataset: str, names: Collection[str]) -> None:
 
 def _ask(prepared: Prepared, outlook: Outlook, ledger: Ledger) -> None:
     """Say what would be published, and end unless the answer is yes."""
-    from dp_publish.cli.messages.before import describe_before
+    from dp_publish.cli.messages.release import describe_before
 
     for line in describe_before(prepared, outlook, ledger):
         tell(line)

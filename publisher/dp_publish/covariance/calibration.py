@@ -1,4 +1,4 @@
-"""The mechanism of a covariance release, set as the policy asks.
+"""The mechanism of a covariance release, set as the policy asks; and its cost and guarantee, from that alone.
 
 The strength is for the unit of privacy. An entity of m rows is m rows in turn. What is mu-GDP, or epsilon-DP, for one
 row is m mu-GDP, or m epsilon-DP, for the entity. So a row gets the m-th part. A cell is protected as its whole row is.
@@ -22,22 +22,34 @@ Amin et al. (2019), theorem 1 and corollary 1, for the rates.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from typing import cast
 
-from dp_bundle.base.errors import ParameterError, PolicyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import round_up
+from dp_bundle.manifest.columns import Column, Missing
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.conversions import ROUND_UP
+from dp_publish.accounting.conversions import ROUND_UP, Cost, rho_for_mu
+from dp_publish.accounting.curve import Loss, privacy_curve
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.covariance.mechanisms.base import EPSILONS, EXCEPTED_DELTA, Mechanism, PureMechanism, check_epsilon
+from dp_publish.covariance.mechanisms.base import (
+    EPSILONS,
+    EXCEPTED_DELTA,
+    Mechanism,
+    PureMechanism,
+    all_mechanisms,
+    check_epsilon,
+    mechanism_named,
+)
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.registry import all_mechanisms, mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.data.kinds import Kinds
-from dp_publish.policy.coded_columns import raw_names
-from dp_publish.policy.columns import require_bounds
+from dp_publish.policy.coded_columns import blocks_of, raw_names
+from dp_publish.policy.columns import require_bounds, stated_of_policy
 from dp_publish.policy.model import Policy, Privacy
 
 _ANY_BOUNDS = (-1.0, 1.0)  # of a column without any, where none are needed
@@ -204,7 +216,7 @@ def choose_mechanism(n_rows: int, scaling: Scaling, strength: Strength) -> tuple
     Raises
     ------
     ParameterError
-        An argument is out of range.
+        No mechanism serves it.
     """
     errors = expected_errors(n_rows, scaling, strength)
     best, *others = sorted(errors, key=errors.__getitem__)
@@ -223,18 +235,69 @@ def expected_errors(
     n_rows: int, scaling: Scaling, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE
 ) -> dict[type[Mechanism], float]:
     """Return the expected ``||C^ - C||_F / n`` of every mechanism that serves the guarantee; arguments as above."""
-    if n_rows < 1:
-        raise ParameterError("n_rows", "at least 1", n_rows)
-    for name, value in vars(strength).items():
-        most = 1 if name == "delta" else math.inf
-        if name != "excepted_delta" and not 0 < value < most:
-            raise ParameterError(name, f"in (0, {most:g})", value)
-    if isinstance(strength, PureDP):
-        check_epsilon(strength.epsilon)
-    found = {kind: kind.expected_error(n_rows, scaling, neighbours, strength) for kind in all_mechanisms()}
-    delta = strength.delta if isinstance(strength, ApproximateDP) else 1.0
-    return {
-        kind: error
-        for kind, error in found.items()
-        if error is not None and not (issubclass(kind, PureMechanism) and kind.excepted_delta > delta)
-    }
+    found: dict[type[Mechanism], float] = {}
+    for kind in all_mechanisms():
+        with suppress(ParameterError, PolicyError, PrivacyError):  # it does not serve it
+            mechanism = kind(scaling, neighbours, kind.form_of(strength))
+            require_what_was_asked(mechanism, strength)
+            error = mechanism.expected_error(n_rows)
+            found |= {} if error is None else {kind: error}
+    if not found:
+        check_mu(strength.mu)
+    return found
+
+
+def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:
+    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
+
+    The ledger counts replaced rows, as every other release does: to replace one is to remove it and add another. A cell
+    is part of its row.
+    """
+    row, unit = (mechanism.spends(rows, replaced=True) for rows in (1, mechanism.max_rows))
+    spent = {"cell": row.mu, "row": row.mu, policy.privacy.account: unit.mu}
+    booked = {name: mu * ROUND_UP for name, mu in spent.items()}
+    return Cost(policy.privacy.account, booked, continuous=True, excepted_delta=unit.excepted_delta)
+
+
+def guarantee_of_moments(
+    policy: Policy, mechanism: Mechanism, columns: tuple[Column, ...], partition: str | None = None
+) -> Guarantee:
+    """Return what a covariance release guarantees."""
+    spent = mechanism.spends(mechanism.max_rows)
+    epsilon, mu = None, spent.mu
+    curve: tuple[EpsilonDelta, ...] = ()
+    if isinstance(spent, PureDP):
+        epsilon, mu = spent.epsilon, spent.mu * ROUND_UP
+        if spent.excepted_delta:
+            curve = (EpsilonDelta(epsilon=epsilon, delta=spent.excepted_delta),)
+    else:
+        curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
+
+    return Guarantee(
+        **stated_of_policy(policy, columns, partition),
+        mu=mu,
+        rho=rho_for_mu(mu if epsilon is None else min(mu, epsilon)),  # both hold
+        epsilon=epsilon,
+        excepted_delta=spent.excepted_delta,
+        epsilon_delta=curve,
+        accountant="gaussian-dp" if epsilon is None else "pure-epsilon",
+    )
+
+
+def moment_columns(policy: Policy, kinds: Kinds) -> tuple[Column, ...]:
+    """Return the columns as a covariance release describes them."""
+    blocks = blocks_of(policy.sources)
+    return tuple(
+        Column(
+            name=name,
+            kind="continuous",
+            description=entry.description,
+            unit=entry.unit,
+            bounds=entry.bounds,
+            bounds_obtained="none" if entry.bounds is None else "declared",
+            missing=cast(Missing, entry.missing),  # a category's gaps are a level by now
+            noise=None,
+            block=blocks.get(name),
+        )
+        for name, entry in ((name, policy.column(name)) for name in kinds)
+    )

@@ -58,7 +58,7 @@ from dp_bundle.manifest.noise import Neighbours
 GRID_BITS = 20  # scaled values are multiples of 2^-20
 MAX_FEATURES = 8192
 _CONSTANT_BITS = 8
-_UP = 1 + 2.0**-48  # far above the rounding of the few operations below
+UP = 1 + 2.0**-48  # far above the rounding of the few operations below
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,19 +185,6 @@ def _best_constant(n_features: int, radius: float, offset: float = 1.0) -> float
     return math.ldexp(max(steps, 1), -_CONSTANT_BITS)
 
 
-def scaled_variance(spread: float, scaling: Scaling) -> float:
-    """Return the variance of a scaled column, rows being clipped to a radius, for an assumed spread of its values.
-
-    Parameters
-    ----------
-    spread : float
-        The column's standard deviation as a share of the width of its bounds.
-    scaling : Scaling
-        Where rows are put.
-    """
-    return min(4 * spread**2, scaling.radius**2 / scaling.n_features)
-
-
 def correlation_noise(entry_variance: float, spread: float, scaling: Scaling) -> float:
     """Return the noise's standard deviation on n times a correlation near zero, from its variance on a sum of products.
 
@@ -210,10 +197,12 @@ def correlation_noise(entry_variance: float, spread: float, scaling: Scaling) ->
     ----------
     entry_variance : float
         v, in units of scaled columns.
-    spread, scaling
-        As for `scaled_variance`; a constant of 0 stands for means that are 0.
+    spread : float
+        The columns' standard deviation as a share of the width of their bounds.
+    scaling : Scaling
+        Where rows are put, clipped to a radius; a constant of 0 stands for means that are 0.
     """
-    scaled = scaled_variance(spread, scaling)
+    scaled = min(4 * spread**2, scaling.radius**2 / scaling.n_features)
     if not scaling.constant:
         return math.sqrt(entry_variance) / scaled
     means = max(0.0, min(1.0, scaling.radius**2 / scaling.n_features) - scaled)
@@ -223,7 +212,7 @@ def correlation_noise(entry_variance: float, spread: float, scaling: Scaling) ->
 def frobenius_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
     """Return the largest Frobenius norm by which one row moves the sum, rounded up."""
     check_neighbours(scaling, neighbours)
-    return scaling.square * neighbours.frobenius * _UP
+    return scaling.square * neighbours.frobenius * UP
 
 
 def l1_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
@@ -231,17 +220,17 @@ def l1_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
     check_neighbours(scaling, neighbours)
     p, c, radius = scaling.n_features, scaling.constant, math.sqrt(scaling.squared_radius)
     if not neighbours.n_rows_public:
-        return (radius**2 * (p + 1) / 2 + c * radius * math.sqrt(p) + c * c) * _UP
+        return (radius**2 * (p + 1) / 2 + c * radius * math.sqrt(p) + c * c) * UP
     bounds = [radius**2 * _spread(p) + 2 * c * radius * math.sqrt(p)]
     if c:
         bounds.append(scaling.square * math.sqrt(p * (p + 5) / 2))
-    return min(bounds) * _UP
+    return min(bounds) * UP
 
 
 def nuclear_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
     """Return the largest sum by which one row moves the eigenvalues of the sum, rounded up."""
     check_neighbours(scaling, neighbours)
-    return scaling.square * neighbours.nuclear * _UP
+    return scaling.square * neighbours.nuclear * UP
 
 
 def check_neighbours(scaling: Scaling, neighbours: Neighbours) -> None:

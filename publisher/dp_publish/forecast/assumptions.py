@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import Kinds
@@ -28,25 +27,9 @@ from dp_publish.policy.model import ColumnPolicy, Policy, Sought
 from dp_publish.policy.open_columns import share_mu as share_discovery
 from dp_publish.rows.calibration import cost_of_rows, set_noise, share_mu
 
-_SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
 _UNIT_WIDTH = (-0.5, 0.5)
 _LEVELS = 3  # that a column of words is taken to have, and half of a text file's columns to be
 MOSTLY = 2.0  # standard deviations above a threshold
-
-
-def check_spread(spread: float) -> None:
-    """Refuse a spread that no column can have.
-
-    Raises
-    ------
-    ParameterError
-        It is out of range.
-    """
-    low, high = _SPREADS
-    if not low <= spread <= high:
-        raise ParameterError(
-            "spread", f"from {low:g} to {high:g}, as no standard deviation exceeds half the width", spread
-        )
 
 
 def assumed_spreads(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> dict[str, float]:

@@ -17,8 +17,7 @@ from dp_bundle.base.wording import PASS_ANYWAY
 from dp_bundle.data.rows import batch_rows
 from dp_publish.data.faults import UnfitError
 from dp_publish.data.kinds import Kinds
-from dp_publish.forecast.first_look import point_out_oddities
-from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows, point_out_rare
+from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows, point_out_oddities, point_out_rare
 from dp_publish.forecast.outlook import Outlook, forecast_table
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import ANYWAY, describe_drowned, find_drowned, refuse_by_outlook

@@ -64,7 +64,7 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.data.kinds import Kinds
-from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, with_entries
+from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, with_entries
 from dp_publish.forecast.planned import PlannedMoments, PlannedRelease, moments_error, plan_release, rows_error
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import blocks_of, gap_columns
@@ -213,7 +213,8 @@ def forecast(
     """
     if n_rows < 1:
         raise ParameterError("n_rows", "at least 1", n_rows)
-    check_spread(spread)
+    if not 1e-6 <= spread <= 0.5:
+        raise ParameterError("spread", "from 1e-06 to 0.5, as no standard deviation exceeds half the width", spread)
     planned = plan_release(policy, kinds, lambda: n_rows)
     columns, mechanism = _both_ways(planned, with_rows=with_rows)
     spreads = assumed_spreads(policy, kinds, spread)
@@ -326,9 +327,10 @@ def after_search(mechanism: Mechanism, sought: Sought | None, n_rows: int) -> Me
 
 def _scaled_down(mechanism: Mechanism, n_rows: int) -> float:
     """Return what the noise of the mechanism that stands for another is multiplied by; 1 where none does."""
-    both = [mechanism, mechanism.for_forecast()]
-    own, other = [kind.expected_error(n_rows, kind.scaling, kind.neighbours, kind.strength) for kind in both]
-    return 1.0 if both[0] is both[1] or own is None or other is None else min(1.0, own / other)
+    if mechanism.forecast_as is None:
+        return 1.0
+    own, other = mechanism.expected_error(n_rows), mechanism.for_forecast().expected_error(n_rows)
+    return 1.0 if own is None or other is None else min(1.0, own / other)
 
 
 def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:

@@ -19,8 +19,7 @@ from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_publish.accounting.conversions import ROUND_UP, delta_for_epsilon_zcdp, epsilon_for_delta_zcdp
 from dp_publish.accounting.curve import deltas_of_unit
 from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff, TradeOff, trade_off_epsilons
-from dp_publish.covariance.calibration import set_mechanism
-from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
+from dp_publish.covariance.calibration import cost_of_moments, guarantee_of_moments, moment_columns, set_mechanism
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.kinds import Kinds

@@ -11,8 +11,8 @@ from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.base.quoting import MARGIN, percent_at_most, round_up
 from dp_bundle.manifest.noise import normal_tail
 from dp_publish.accounting.strength import GaussianDP
+from dp_publish.covariance.mechanisms.base import mechanism_named
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import Kinds
 from dp_publish.forecast.outlook import GRID, Outlook, forecast
 from dp_publish.policy.choices import STRENGTHS

@@ -22,7 +22,7 @@ from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.data.typed import decoded, is_text
 from dp_publish.discovery.looks import Look
-from dp_publish.forecast.first_look import as_they_look
+from dp_publish.forecast.first_rows import as_they_look
 from dp_publish.forecast.strengths import describe_worth
 from dp_publish.policy.column_survey import (
     LEAST_ROWS,

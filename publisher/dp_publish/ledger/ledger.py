@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
@@ -164,17 +164,15 @@ class Ledger:
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
-        content = {"event": "sealed", "manifest_sha256": manifest_sha256, "file": str(file)}
-        self._note(reservation, content, after=("reserved",))
+        self._note(reservation, "sealed", ("reserved",), manifest_sha256=manifest_sha256, file=str(file))
 
     def commit(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a release as published, once its file is in place."""
-        content = {"event": "published", "manifest_sha256": manifest_sha256, "file": str(file)}
-        self._note(reservation, content, after=("reserved", "sealed"))
+        self._note(reservation, "published", ("reserved", "sealed"), manifest_sha256=manifest_sha256, file=str(file))
 
     def cancel(self, reservation: Reservation) -> None:
         """Take a reservation out of the ledger: only where nothing of the release can have left the process."""
-        self._note(reservation, {"event": "cancelled"}, after=("reserved",))
+        self._note(reservation, "cancelled", ("reserved",))
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return all releases, or those of one dataset, oldest first; cancelled ones are left out."""
@@ -200,17 +198,17 @@ class Ledger:
         self._use(put)
         return found
 
-    def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
+    def _note(self, reservation: Reservation, event: str, after: tuple[str, ...], **whereabouts: str) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
 
         def note(log: OpenLog) -> None:
             known = log.books.entries.get((dataset, number, ""))
             if known is None or known.state not in after:
                 raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.place}")
-            log.append({**content, "dataset": dataset, "number": number})
+            log.append({"event": event, "dataset": dataset, "number": number, **whereabouts})
 
         self._use(note)
-        _log.info("release %d of %r is %s in the ledger", number, dataset, content["event"])
+        _log.info("release %d of %r is %s in the ledger", number, dataset, event)
 
     def _use(self, use: Callable[[OpenLog], T]) -> T:
         """Read the log, decide by what it says and append; or do all of that again where it says more by then."""

@@ -66,7 +66,7 @@ def other_type(name: str, kind: str, declared: ColumnType) -> PolicyError:
     )
 
 
-def code_columns(table: Table, policy: Policy, skipped: Collection[str]) -> tuple[Table, Policy]:
+def code_columns(table: Table, policy: Policy, skipped: Collection[str | None]) -> tuple[Table, Policy]:
     """Return the table and the policy with published columns of numbers in place of those that are none.
 
     Parameters

@@ -30,7 +30,7 @@ from dp_publish.policy.coded_columns import (
 )
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import find_candidates, is_open, require_printable
+from dp_publish.policy.open_columns import find_candidates, is_open, require_printable, why_withheld
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
@@ -132,7 +132,7 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     in_order = {name: table.types[name] for name in policy.columns if policy.like and name in table.types}
     table = replace(table, types=in_order | table.types)
     patterns = _patterns(table, policy)
-    skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
+    skipped = {*withheld, policy.privacy.owner}
     sections = {name: _section(name, table, policy, patterns[name], name in skipped) for name in table.types}
     _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
     policy = policy.changed(columns=sections)
@@ -174,7 +174,7 @@ def _given(policy: Policy, places: Sequence[str]) -> dict[str, Any]:
 
 def _require_entity(table: Table, policy: Policy) -> None:
     """Refuse a unit of privacy that is no column of the table."""
-    name = policy.privacy.entity.entity if policy.privacy.entity else None
+    name = policy.privacy.owner
     if name is not None and name not in table.types:
         raise PolicyError(
             f"the unit of privacy is {name!r}, which is not a column of the table: correct its name",
@@ -250,22 +250,13 @@ def choose_columns(table: Table, policy: Policy, withheld: Collection[str] = ())
         The policy and the table do not fit.
     """
     _require_entity(table, policy)
-    entity = policy.privacy.entity.entity if policy.privacy.entity else None
-
-    covariance = policy.privacy.is_moments
     kinds: Kinds = {}
     left_out: dict[str, str] = {}
     for name, declared in table.types.items():
-        entry = policy.column(name)
-        if entry.drop:
-            left_out[name] = "dropped"
-        elif name == entity:
-            left_out[name] = "the unit of privacy"
-        elif name in withheld:
-            left_out[name] = "the unit of privacy of an earlier release"
-        elif not declared.may_be_numbers:
-            left_out[name] = "neither a number nor given a kind of its own"
-        elif covariance:
+        entry, why = policy.column(name), why_withheld(name, policy, withheld)
+        if why or not declared.may_be_numbers:
+            left_out[name] = why or "neither a number nor given a kind of its own"
+        elif policy.privacy.is_moments:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind
         elif entry.kind is not None:
             kinds[name] = "integer" if entry.holds.is_truth else entry.kind
@@ -371,7 +362,14 @@ def _require_size(policy: Policy, kinds: Kinds) -> None:
         )
 
 
-def public_facts(policy: Policy, columns: Sequence[Column], partition: str | None) -> tuple[str, ...]:
+def stated_of_policy(policy: Policy, columns: Sequence[Column], partition: str | None) -> dict[str, Any]:
+    """Return what a guarantee says that follows from the policy: whom it protects, and what not."""
+    privacy, entity = policy.privacy, policy.privacy.entity
+    unit = {"unit": privacy.unit_name, **(entity.model_dump() if entity else {})}
+    return {**unit, "neighbours": privacy.neighbours, "public": _public_facts(policy, columns, partition)}
+
+
+def _public_facts(policy: Policy, columns: Sequence[Column], partition: str | None) -> tuple[str, ...]:
     """Return what the guarantee does not protect; where rows may come and go, at most the partition's name."""
     privacy = policy.privacy
     part = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []

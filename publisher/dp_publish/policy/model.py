@@ -57,6 +57,11 @@ def _number_of(bound: Any) -> Any:
     return bound
 
 
+def _optional(description: str) -> Any:
+    """Return the field of an entry that may be left out."""
+    return Field(default=None, description=description)
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -106,29 +111,23 @@ class Privacy(_Model):
     unit: Literal["cell", "row", "change"] | EntityUnit = Field(
         default="row", description="what one person contributes, and what is protected"
     )
-    mu: Positive | None = Field(default=None, description="Gaussian differential privacy")
-    epsilon: Positive | None = Field(
-        default=None, description="with delta; alone it is a pure guarantee, of a covariance release"
-    )
-    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = Field(
-        default=None, description="goes with epsilon"
-    )
-    rho: Positive | None = Field(default=None, description="zero-concentrated differential privacy, mu^2 / 2")
-    sigma: Positive | None = Field(default=None, description="of rows: the same noise on every column, in data units")
-    budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = Field(
-        default=None, description="the most that all releases of the dataset may cost together"
+    mu: Positive | None = _optional("Gaussian differential privacy")
+    epsilon: Positive | None = _optional("with delta; alone it is a pure guarantee, of a covariance release")
+    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = _optional("goes with epsilon")
+    rho: Positive | None = _optional("zero-concentrated differential privacy, mu^2 / 2")
+    sigma: Positive | None = _optional("of rows: the same noise on every column, in data units")
+    budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = _optional(
+        "the most that all releases of the dataset may cost together"
     )
     bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = Field(
         default=0.1, description="the part of rho that finds bounds where a column has none"
     )
-    l2_radius: Positive | None = Field(
-        default=None,
-        description="the length to which a covariance release of one round shortens rows, in half-widths of their "
+    l2_radius: Positive | None = _optional(
+        "the length to which a covariance release of one round shortens rows, in half-widths of their "
         "bounds; at most sqrt(p) for p columns",
     )
-    scale: Literal["auto", "raw", "scores"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
-        default=None,
-        description="of two rounds: whether links are those of values or of normal scores; auto, as where it is not "
+    scale: Literal["auto", "raw", "scores"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = _optional(
+        "of two rounds: whether links are those of values or of normal scores; auto, as where it is not "
         "given, decides by each column's histogram",
     )
 
@@ -206,6 +205,11 @@ class Privacy(_Model):
         return self.unit if isinstance(self.unit, EntityUnit) else None
 
     @property
+    def owner(self) -> str | None:
+        """The column that says whose each row is, if an entity is the unit."""
+        return self.entity.entity if self.entity else None
+
+    @property
     def max_rows(self) -> int:
         """The most rows that one unit of privacy has."""
         return self.entity.max_rows if self.entity else 1
@@ -242,8 +246,8 @@ class ColumnPolicy(_Model):
     where it has none. A word for gaps that is listed as a level is a value.
     """
 
-    bounds: tuple[Finite, Finite] | None = Field(
-        default=None, description="the range in which values are publicly known to lie; values outside are clipped"
+    bounds: tuple[Finite, Finite] | None = _optional(
+        "the range in which values are publicly known to lie; values outside are clipped"
     )
     weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = Field(
         default=1.0,
@@ -251,30 +255,19 @@ class ColumnPolicy(_Model):
     )
     center: Finite = Field(default=0.0, description="publicly known middle, with scale, for two rounds")
     scale: Positive = Field(default=1.0, description="publicly known standard deviation, with center")
-    spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = Field(
-        default=None,
-        description="the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
+    spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = _optional(
+        "the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
         "what independent cases have); it changes no noise",
     )
-    kind: KindName | None = Field(
-        default=None, description="the column's type decides if it is not given, and text is left out"
+    kind: KindName | None = _optional("the column's type decides if it is not given, and text is left out")
+    format: Text | None = _optional(
+        "how dates or times are written in text, in the letters of strptime, unless like 2026-01-31 12:30:00",
     )
-    format: Text | None = Field(
-        default=None,
-        description="how dates or times are written in text, in the letters of strptime, unless like 2026-01-31 "
-        "12:30:00",
-    )
-    categories: Levels | None = Field(
-        default=None, description="all values that may occur, as everybody knows, for a category"
-    )
-    levels: Levels | None = Field(
-        default=None, description="the same for an ordered column, and the words for no and yes of a boolean"
-    )
-    other: Level | None = Field(
-        default=None, description="the category that counts values which are not listed; they are refused otherwise"
-    )
-    mechanism: Literal["gaussian", "randomized-response"] | None = Field(
-        default=None, description="of a category: what is more accurate if it is not given"
+    categories: Levels | None = _optional("all values that may occur, as everybody knows, for a category")
+    levels: Levels | None = _optional("the same for an ordered column, and the words for no and yes of a boolean")
+    other: Level | None = _optional("the category that counts values which are not listed; they are refused otherwise")
+    mechanism: Literal["gaussian", "randomized-response"] | None = _optional(
+        "of a category: what is more accurate if it is not given"
     )
     unit: Text = Field(default="", description="of measurement")
     description: Text = Field(default="", description="what the column holds")
@@ -283,8 +276,8 @@ class ColumnPolicy(_Model):
         description='what becomes of cells without a value; "indicator" of numbers, whose gaps are then published '
         "beside them",
     )
-    max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = Field(
-        default=None, description='how far one person changes a count, with unit = "change"'
+    max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = _optional(
+        'how far one person changes a count, with unit = "change"'
     )
     drop: bool = Field(default=False, description="true: the column is not published")
 

@@ -52,15 +52,10 @@ def declares_no_values(policy: Policy) -> bool:
 
 def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Sought:
     """Return the columns that may be published, from their names and declared types alone."""
-    unit = policy.privacy.entity
     left_out: dict[str, str] = {}
     for name, declared in table.types.items():
-        if policy.column(name).drop:
-            left_out[name] = "dropped"
-        elif unit is not None and name == unit.entity:
-            left_out[name] = "the unit of privacy"
-        elif name in withheld:
-            left_out[name] = "the unit of privacy of an earlier release"
+        if why := why_withheld(name, policy, withheld):
+            left_out[name] = why
         elif named_like_an_identifier(name):
             left_out[name] = IDENTIFIER
         elif declared in _NEVER:
@@ -73,6 +68,15 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
     looked = tuple(name for name in kept if table.types[name] in OF_TEXT and not ordered_levels(table, name))
     typed = tuple(name for name in kept if name not in looked)
     return Sought(looked, typed, left_out, len(looked) * (ColumnType.UNKNOWN not in table.types.values()))
+
+
+def why_withheld(name: str, policy: Policy, withheld: Collection[str]) -> str:
+    """Return why a column is not published whatever it holds; nothing if it may be."""
+    if policy.column(name).drop:
+        return "dropped"
+    if name == policy.privacy.owner:
+        return "the unit of privacy"
+    return "the unit of privacy of an earlier release" if name in withheld else ""
 
 
 def ordered_levels(table: Table, name: str) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
-"""A new policy, made from column names and types alone: its text is `policy.toml.jinja`."""
+"""A new policy, made from column names and types alone: its text is `policy.txt`."""
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import tomlkit
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tomlkit.items import SingleKey
 
+from dp_bundle.base.document import fill_template
 from dp_bundle.base.quoting import and_more
 from dp_bundle.manifest.columns import MAX_LEVELS
 from dp_bundle.manifest.dataset import Dataset
@@ -63,34 +63,28 @@ def policy_template(
     identifiers = [name for name in others if types[name].may_be_numbers and named_like_an_identifier(name)]
     left_out = [name for name in others if types[name] in (ColumnType.TEXT, *_DATES)]
     texts = [name for name, declared in types.items() if declared is ColumnType.TEXT and name not in labelled]
-    text = _environment().get_template("policy.toml.jinja")
-    said = text.render(
-        source=source,
-        dataset=_describe_dataset(default_name),
-        layout=layout,
-        header=header,
-        n_columns=len(types) - len(labelled),
-        is_wide=is_wide,
-        names=identifiers + labelled if is_wide else [*types],
-        types={name: declared.value for name, declared in types.items()},
-        kinds=KINDS,
-        words=[name for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from],
-        books=books,
-        labelled=labelled,
-        texts=texts,
-        booleans=booleans,
-        listed=_wrapped(left_out) if is_wide else [],
-        asks_whose=any(named_like_a_person(name) or named_like_an_identifier(name) for name in types),
-    )
-    return said.rstrip("\n") + "\n"
-
-
-def _environment() -> Environment:
-    loader = FileSystemLoader(Path(__file__).parent)
-    plain = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  TOML
-    plain.filters |= {"quoted": _quoted, "key": lambda name: SingleKey(name).as_string()}
-    plain.tests["identifier"] = named_like_an_identifier
-    return plain
+    values = {
+        "source": source,
+        "dataset": _describe_dataset(default_name),
+        "layout": layout,
+        "header": header,
+        "n_columns": len(types) - len(labelled),
+        "is_wide": is_wide,
+        "names": identifiers + labelled if is_wide else [*types],
+        "types": {name: declared.value for name, declared in types.items()},
+        "kinds": KINDS,
+        "words": [name for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from],
+        "books": books,
+        "labelled": labelled,
+        "texts": texts,
+        "booleans": booleans,
+        "listed": _wrapped(left_out) if is_wide else [],
+        "asks_whose": any(named_like_a_person(name) or named_like_an_identifier(name) for name in types),
+        "quoted": lambda texts: ", ".join(map(_quoted, texts)),
+        "key": lambda name: SingleKey(name).as_string(),
+        "is_identifier": named_like_an_identifier,
+    }
+    return fill_template(Path(__file__).parent, "policy.txt", values).rstrip("\n") + "\n"
 
 
 def _describe_dataset(name: str) -> Iterator[str]:

@@ -34,9 +34,8 @@ from dp_bundle.manifest.dataset import POSITIVE, WHOLE
 from dp_bundle.manifest.matrix_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
-from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.calibration import cost_of_moments, guarantee_of_moments, moment_columns, set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.kinds import Kinds
@@ -232,7 +231,7 @@ def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
 
 def _count_complete(batches: RawBatches, *, columns: Sequence[Column]) -> int:
     """Return the number of rows that are not left out for want of a value."""
-    return sum(int(drop_missing(batch, columns).num_rows) for batch in batches)
+    return sum(int(drop_missing(batch, columns, RowReport()).num_rows) for batch in batches)
 
 
 def _add_numbers(
@@ -252,9 +251,7 @@ def _merge_both(
 
 def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool) -> Floats:
     """Return a batch as numbers, with what the policy says of missing ones done, unless the mechanism places them."""
-    kept = drop_missing(batch, columns)
-    report.n_dropped += batch.num_rows - kept.num_rows
-    report.n_rows += kept.num_rows
+    kept = drop_missing(batch, columns, report)
     filled = [
         (mark_missing if places_gaps and column.has_gap_cell else fill_missing)(values, column, report)
         for column, values in zip(columns, kept.columns, strict=True)

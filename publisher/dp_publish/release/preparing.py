@@ -46,7 +46,7 @@ from dp_publish.release.contribution_cap import EntityCap, drawn
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.targets import Target
-from dp_publish.release.workers.cluster import Cluster, whole_place
+from dp_publish.release.workers.worker import Cluster, whole_place
 from dp_publish.rows.calibration import Shares, cost_of_rows, guarantee_of_rows, set_noise, share_mu
 from dp_publish.rows.missing import RowReport
 from dp_publish.rows.noise import Bounds

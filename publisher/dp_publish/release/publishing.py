@@ -44,7 +44,7 @@ from dp_publish.release.begun import Begun, Sealed, begin, digest_of_release, re
 from dp_publish.release.parts import Making, may_reveal_noise
 from dp_publish.release.preparing import Maker, Order, cluster_job, decided, make_maker, software
 from dp_publish.release.targets import Target, choose_target, place, taken
-from dp_publish.release.workers.cluster import Cluster, require_apart
+from dp_publish.release.workers.worker import Cluster, require_apart
 from dp_publish.rows.missing import RowReport
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 

@@ -31,7 +31,7 @@ from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
 from dp_publish.data.kinds import KINDS, Kinds
 from dp_publish.policy.coded_columns import blocks_of
-from dp_publish.policy.columns import public_facts
+from dp_publish.policy.columns import stated_of_policy
 from dp_publish.policy.model import Policy
 from dp_publish.rows.noise import (
     N_RUNGS,
@@ -392,15 +392,12 @@ def guarantee_of_rows(
         losses = losses_of(columns, privacy.unit_name)
         curve = privacy_curve(privacy.unit_name, losses, privacy.max_rows, bounds_mu)
     return Guarantee(
-        unit=privacy.unit_name,
-        entity=privacy.entity.entity if privacy.entity else None,
-        max_rows=privacy.entity.max_rows if privacy.entity else None,
+        **stated_of_policy(policy, columns, partition),
         mu=mu if gaussian else None,
         rho=rho_for_mu(mu),
         bounds_mu=bounds_mu,
         epsilon_delta=curve,
         accountant="gaussian-dp" if gaussian else "privacy-loss-distribution",
-        public=public_facts(policy, columns, partition),
     )
 
 

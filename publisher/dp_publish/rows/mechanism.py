@@ -44,9 +44,7 @@ def add_noise(
     MissingValuesError
         A column that refuses missing values has one.
     """
-    kept = drop_missing(batch, columns)
-    report.n_dropped += batch.num_rows - kept.num_rows
-    report.n_rows += kept.num_rows
+    kept = drop_missing(batch, columns, report)
     noisy: list[pa.Array] = []
     for _, group in groupby(columns, key=lambda column: (column.block, "" if column.block else column.name)):
         members = list(group)

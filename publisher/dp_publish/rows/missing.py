@@ -55,11 +55,14 @@ class RowReport:
             counts[name] += number
 
 
-def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-    """Leave out the rows that have no value in a column whose rows are then dropped."""
-    if all(column.missing != "drop" for column in columns):
-        return batch
-    return batch.filter(pa.array(find_complete(batch, columns)))
+def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:
+    """Leave out the rows that have no value in a column whose rows are then dropped; they are counted."""
+    kept = batch
+    if any(column.missing == "drop" for column in columns):
+        kept = batch.filter(pa.array(find_complete(batch, columns)))
+    report.n_dropped += batch.num_rows - kept.num_rows
+    report.n_rows += kept.num_rows
+    return kept
 
 
 def find_complete(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_]:

@@ -86,12 +86,7 @@ class ExponentialMechanism:
         rng : Keystream
             Where the random bits come from.
         """
-        excess = scores - scores.min()
-        weights = self.weights(int(excess.max()) + 1)
-        np.minimum(excess, len(weights) - 1, out=excess)
-        occurring, numbers = _tally(excess)
-        masses = [number * weights[score] for score, number in zip(occurring, numbers, strict=True)]
-
+        excess, weights, occurring, masses = self._masses(scores)
         place, group = _uniform_below(sum(masses), rng), 0
         while place >= masses[group]:
             place -= masses[group]
@@ -101,13 +96,18 @@ class ExponentialMechanism:
 
     def log_probabilities(self, scores: Integers) -> Floats:
         """Return the log-probability of every outcome: the exact law of `choose`, rounded to float64."""
+        excess, weights, _, masses = self._masses(scores)
+        probabilities: Floats = np.log(np.array(weights, dtype=np.float64))[excess] - math.log(sum(masses))
+        return probabilities
+
+    def _masses(self, scores: Integers) -> tuple[Integers, tuple[int, ...], list[int], list[int]]:
+        """Return scores above the least, weights by these, those that occur, and the weight of all that have each."""
         excess = scores - scores.min()
         weights = self.weights(int(excess.max()) + 1)
-        excess = np.minimum(excess, len(weights) - 1)
-        occurring, numbers = _tally(excess)
-        total = sum(number * weights[score] for score, number in zip(occurring, numbers, strict=True))
-        probabilities: Floats = np.log(np.array(weights, dtype=np.float64))[excess] - math.log(total)
-        return probabilities
+        np.minimum(excess, len(weights) - 1, out=excess)
+        numbers = np.bincount(excess)
+        occurring = np.flatnonzero(numbers).tolist()
+        return excess, weights, occurring, [int(numbers[score]) * weights[score] for score in occurring]
 
     def weights(self, n_scores: int) -> tuple[int, ...]:
         """Return W(0), W(1), ... for so many scores, or up to the first that all further ones are equal to."""
@@ -129,13 +129,6 @@ def _weights(numerator: int, n_scores: int) -> tuple[int, ...]:
             break
         weights.append(following)
     return tuple(weights)
-
-
-def _tally(excess: Integers) -> tuple[list[int], list[int]]:
-    """Return the scores that occur, in order, and how often each does."""
-    numbers = np.bincount(excess)
-    occurring = np.flatnonzero(numbers)
-    return occurring.tolist(), numbers[occurring].tolist()
 
 
 def _uniform_below(total: int, rng: Keystream) -> int:

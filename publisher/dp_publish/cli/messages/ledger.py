@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.quoting import counted, quote_name, quote_path, round_up
+from dp_bundle.base.quoting import quote_name, round_up
 from dp_bundle.catalog.label import describe_all_releases
 from dp_bundle.manifest.guarantee import Cumulative
-from dp_publish.cli.messages.tables import table_lines
+from dp_publish.cli.messages.tables import say, say_lines, table_lines
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Entry
 
@@ -41,17 +41,16 @@ def describe_ledger(books: Books, place: str, dataset: str | None) -> str:
     entries = books.standing(dataset)
     if not entries:
         return f"nothing has been published yet, according to {place}"
-    lines = _release_lines(entries)
-    for name, unit, total, mu, budget in _totals(books, entries):
-        spent = "no guarantee" if mu is None else f"mu = {round_up(mu)}"
-        limit = "" if budget is None else f", of a budget of {budget:g}"
-        but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
-        parts = {entry.partition for entry in entries if entry.dataset == name}
-        parallel = " (partitions cost in parallel)" if len(parts) > 1 and unit in ("cell", "row") else ""
-        lines.append(f"{name}, per {unit}: {spent} over {counted(total.releases, 'release')}{limit}{but}{parallel}")
-        sharp = total if total.rho is None else total.model_copy(update={"mu": mu})  # also where noise is discrete
-        lines += [f"  {sentence}" for sentence in describe_all_releases(sharp)]
-    return "\n".join(lines)
+
+    def describe(total: Cumulative, mu: float | None) -> list[str]:
+        """Return the promise of all releases by their mu, which is known also where noise is discrete."""
+        return describe_all_releases(total if total.rho is None else total.model_copy(update={"mu": mu}))
+
+    def n_parts(name: str) -> int:
+        return len({entry.partition for entry in entries if entry.dataset == name})
+
+    totals = _totals(books, entries)
+    return say("ledger.txt", releases=_release_lines(entries), totals=totals, describe=describe, n_parts=n_parts)
 
 
 def ledger_document(books: Books, dataset: str | None) -> dict[str, Any]:
@@ -72,29 +71,12 @@ def ledger_document(books: Books, dataset: str | None) -> dict[str, Any]:
 
 def describe_restoration(done: Restoration) -> str:
     """Return the lines that say what was restored."""
-    lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
-    if done.put_back:
-        lines += ["put back into the ledger, from bundles:", *_release_lines(done.put_back)]
-    return "\n".join([*lines, "the ledger holds every release that the copy beside the key and these bundles know of"])
+    return say("restored.txt", done=done, releases=done.put_back and _release_lines(done.put_back))
 
 
 def describe_surprises(done: Restoration) -> list[str]:
     """Return a line for each finding that the publisher should look into."""
-    lines = [f"the ledger was damaged; the damaged file is now {done.damaged}"] if done.damaged is not None else []
-    lines += [f"skipped {quote_path(path)}: {reason}" for path, reason in done.skipped.items()]
-    lines += [f"the ledger was rolled back or rewritten since {quote_path(path)} was made" for path in done.rewritten]
-    lines += [
-        f"there are two releases {number} of {quote_name(dataset)}: both count as spent, and readers refuse the second"
-        for dataset, number in done.doubled
-    ]
-    if any(entry.state == "lost" for entry in done.put_back):
-        lines.append("lost releases are known from totals alone, and stay spent even if their bundles turn up later")
-    if done.without_budget:
-        names = ", ".join(map(quote_name, done.without_budget))
-        lines.append(
-            f"bundles do not state budgets, and the ledger has none for {names}: give budget_mu in the policy again"
-        )
-    return lines
+    return say_lines("surprises.txt", done=done, unlimited=", ".join(map(quote_name, done.without_budget)))
 
 
 def restoration_document(done: Restoration) -> dict[str, Any]:

@@ -2,62 +2,47 @@
 
 import math
 import textwrap
-from collections.abc import Iterable
 from typing import Any
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.base.wording import typed
 from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
-from dp_publish.cli.messages.tables import table_lines
-from dp_publish.forecast.findings import describe_findings, describe_seen
+from dp_publish.cli.messages.tables import say, table_lines
 from dp_publish.forecast.outlook import TARGETS, Outlook
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import DELTA
+from dp_publish.forecast.refusal import describe_findings, describe_seen
 from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
-_SOURCES = "from rows: if noisy rows are published. from moments: if only second moments are"
 _OF_STRENGTH = ("sigma", "sigma_over_width", "noise_to_signal")
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     """Return the forecast for a person to read; it says whether rows were read."""
-    read = "rows were read to see what stands in the way" if looked else "no value was read"
     raw = raw_names(plan.kinds, plan.policy.sources)
-    size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
-    moments = plan.focus.moments.is_possible
-    sources = ("from rows", "from moments") if moments else ("from rows",)
+    sources = ("from rows", "from moments") if plan.focus.moments.is_possible else ("from rows",)
     heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in sources]
-    tables = [
-        f"{plan.name}: {size}. Nothing was spent, and {read}.",
-        "",
-        "Smallest partial correlation that a researcher would see,",
-        f"with one {plan.unit} protected at strength mu:",
-        *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
-        "",
-        f"Rows needed to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
-        *_table(plan, ["mu", *heads], [_needed_cells(row) for row in plan.rows]),
-    ]
-
-    legend = [
-        *([f"{_SOURCES}{typed('--release covariance')}, at the same mu."] if moments else []),
-        "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
-        "of their variances. If columns differ, the table shows their median.",
-        "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
-        f"Assumed: {plan.assumed}{typed('--spread, or spread in the policy')}. Means are not in the middle of the "
-        "bounds, and columns are related in pairs. Less spread or more relations need more rows.",
-    ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
-    found = [*describe_findings(plan.focus, plan.own), *several, *plan.notes]
-    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
+    return say(
+        "plan.txt",
+        plan=plan,
+        looked=looked,
+        size=f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}",
+        seen=_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
+        needed=_table(plan, ["mu", *heads], [_needed_cells(row) for row in plan.rows]),
+        found=[*describe_findings(plan.focus, plan.own), *several, *plan.notes],
+        typed=typed,
+        folded=_folded,
+    )
 
 
-def _folded(texts: Iterable[str]) -> list[str]:
-    """Return the lines of texts on a narrow terminal."""
-    tied = [text.replace(" %", "\xa0%") for text in texts]
+def _folded(text: str) -> str:
+    """Return a text with its lines folded, as on a narrow terminal."""
+    tied = text.strip("\n").replace(" %", "\xa0%").split("\n")
     folded = [line for text in tied for line in textwrap.wrap(text, _WIDTH, break_on_hyphens=False) or [""]]
-    return [line.replace("\xa0", " ") for line in folded]
+    return "\n".join(folded).replace("\xa0", " ")
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -98,10 +83,10 @@ def _seen_head(plan: Plan) -> list[str]:
     return ["mu", epsilon, *noise, *seen]
 
 
-def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
-    """Return the lines of a table with a row for each strength, the policy's own marked."""
+def _table(plan: Plan, head: list[str], body: list[list[str]]) -> str:
+    """Return a table with a row for each strength, the policy's own marked."""
     marked = [[*cells, "<- policy" * (row is plan.own)] for row, cells in zip(plan.rows, body, strict=True)]
-    return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)], gap=2)]
+    return "\n".join(f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)], gap=2))
 
 
 def _seen_cells(row: Outlook) -> list[str]:

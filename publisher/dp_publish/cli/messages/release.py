@@ -1,9 +1,13 @@
-"""A receipt in words, for a person and for a machine, and the page beside its bundle, from public facts alone."""
+"""A receipt in words, for a person and for a machine, and the page beside its bundle, from public facts alone.
+
+What a publisher reads before a release is paid for is on one screen, from what a plan that looks may tell.
+"""
 
 import math
 import shlex
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +30,18 @@ from dp_bundle.files.tar import end_in_name
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_publish.cli.desk.answer import promise_in_words, spending_of
+from dp_publish.cli.messages.tables import lines_of, say_lines
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, with_entries
+from dp_publish.forecast.first_rows import point_out_rare
 from dp_publish.forecast.outlook import Outlook, describe_held, forecast
+from dp_publish.forecast.page.texts import budget_sentence
 from dp_publish.forecast.planned import HELD
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.coded_columns import raw_names
+from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import reasons
 from dp_publish.release.publishing import Receipt
@@ -39,7 +50,6 @@ _COUNTED = 2  # columns, of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 GUESSING = "Somebody who knows all else is to guess which of two possibilities is true."
-_SEVERAL = " Whoever has several of them is protected less in all."
 _TENS = ("one", "ten", "a hundred", "a thousand", "ten thousand", "a hundred thousand")
 
 
@@ -54,32 +64,32 @@ def summarize_receipt(
         As of `describe_receipt`, which says all of it.
     """
     release, label = release_in_words(receipt), worded_label(release_in_words(receipt))
-    dataset, file = release.dataset, shlex.quote(str(receipt.path))
-    excepted = release.cumulative.excepted_delta
-    surely = f" This is certain, but for one case in {describe_odds(excepted)}." if excepted else ""
-    unit = release.cumulative.unit
-    mu, budget = receipt.spent.get(unit), receipt.budgets.get(unit)
-    row, gap = _forecast_of(release, policy), licence_gap(dataset)
-    look = "" if page is None else f"see the page {page}, which shows others the same; then "
-    merged = [source.name for source in release.sources if source.other and release.discovery]
-    rare = f"; rare words of {listed(merged)}, if any, count as another level" if merged else ""
-    promised = [said for said in label["plainly"] if not said.startswith("Somebody")]
-    along = "" if minisig is None else f", and {minisig} beside it"
-    graph = [f"dp-learn {file}"] if len(source_names(release.columns)) > 1 else []  # of one there is none
-    lines = {
-        "left out": (reasons(receipt.left_out) or "nothing") + rare,
-        "protected": label["who"] + ("" if release.guarantee.entity else _SEVERAL),
-        "promise": " ".join([GUESSING, *promised] if promised else label["plainly"]) + surely,
-        "readers": describe_held(row, _held(release)) if row else describe_use(release, policy)[-1],
-        "account": f"{quote_name(dataset.name)}, {counted(release.cumulative.releases, 'release')}"
-        + ("" if mu is None else f", mu = {round_up(mu)} per {quote_name(unit.removeprefix('entity:'))} in all")
-        + ("" if budget is None else f", of a budget of {budget:g}"),
-        "for your eyes only": ". ".join(_describe_report(receipt)),
-        "licence": gap or "",
-        "what to do now": f"{look}put {file} online{along}",
-        "to use it": ", ".join([*graph, f"dp-bundle synthesize {file}"] if release.margins else graph),
-    }
-    return "\n".join([_wrote(receipt, release), *(f"{head}: {said}" for head, said in lines.items() if said)])
+    unit, row, file = release.cumulative.unit, _forecast_of(release, policy), shlex.quote(str(receipt.path))
+    uses = [f"dp-learn {file}"] if _has_graph(release) else []
+    return "\n".join(
+        say_lines(
+            "summary.txt",
+            wrote=_wrote(receipt, release),
+            receipt=receipt,
+            reasons=reasons,
+            release=release,
+            label=label,
+            guessing=GUESSING,
+            promised=[said for said in label["plainly"] if not said.startswith("Somebody")],
+            merged=[source.name for source in release.sources if source.other and release.discovery],
+            readers=describe_held(row, _held(release)) if row else describe_use(release, policy)[-1],
+            unit=unit,
+            mu=receipt.spent.get(unit),
+            budget=receipt.budgets.get(unit),
+            report=_describe_report(receipt),
+            licence=licence_gap(release.dataset),
+            page=page,
+            file=file,
+            minisig=minisig,
+            uses=[*uses, f"dp-bundle synthesize {file}"] if release.margins else uses,
+            describe_odds=describe_odds,
+        )
+    )
 
 
 def describe_odds(probability: float) -> str:
@@ -113,33 +123,37 @@ def describe_receipt(
         At which sentences are folded; by default each is one line.
     """
     release = release_in_words(receipt)
-    label = worded_label(release)
-    sections = {
-        "who is protected": [label["who"]],
-        "from whom": [] if label["right"] is None else [label["from_whom"]],
-        "how strongly": label["plainly"],
-        "not protected": label["unprotected"],
-        "what researchers will see": describe_use(release, policy),
-        "in numbers": [
-            *describe_promise(_with_one_point(release)),
-            *describe_scale(release.columns),
-            *_describe_spent(receipt, release),
-        ],
-        "what was chosen": list(_describe_choices(receipt, policy)),
-        "beside it": [
-            *([f"{page}, a page that says this to others"] if page is not None else []),
-            *([f"{minisig}, by which the stock minisign verifies it"] if minisig is not None else []),
-        ],
-    }
-    lines = [_wrote(receipt, release)]
-    for head, sentences in sections.items():
-        lines += [f"{head}:", *(_folded(sentence, width) for sentence in sentences)] if sentences else []
-    if receipt.report.tells:
-        lines += ["for your eyes only, because this depends on the raw values:"]
-        lines += [_folded(line, width) for line in _describe_report(receipt)]
-    if len(source_names(release.columns)) > 1:  # of one there is no graph
-        lines.append(f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}")
-    return "\n".join(lines)
+    return "\n".join(
+        say_lines(
+            "receipt.txt",
+            wrote=_wrote(receipt, release),
+            receipt=receipt,
+            reasons=reasons,
+            policy=policy,
+            label=worded_label(release),
+            use=describe_use(release, policy),
+            numbers=[
+                *describe_promise(_with_one_point(release)),
+                *describe_scale(release.columns),
+                *_describe_spent(receipt, release),
+            ],
+            licence=licence_gap(release.dataset),
+            searched=[column for column in release.columns if column.bounds_found],
+            describe_bounds=describe_bounds,
+            page=page,
+            minisig=minisig,
+            report=_describe_report(receipt),
+            has_graph=_has_graph(release),
+            learn=shlex.join(["dp-learn", str(receipt.path)]),
+            lines=lines_of,
+            folded=partial(_folded, width=width),
+        )
+    )
+
+
+def _has_graph(release: Release) -> bool:
+    """Return True if there are several columns: of one there is no graph."""
+    return len(source_names(release.columns)) > 1
 
 
 def _with_one_point(release: Release) -> Release:
@@ -209,26 +223,6 @@ def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
         f"mu = {budget:g} per {quote_name(unit)}{so_far.get(unit, '')}" for unit, budget in receipt.budgets.items()
     ]
     return [describe_total(release) + (f" The budget is {', '.join(budgets)}." if budgets else "")]
-
-
-def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
-    """Yield what was decided without her."""
-    if receipt.left_out and receipt.release.discovery is None:  # after which the remark names them
-        yield f"left out: {reasons(receipt.left_out)}"
-    if receipt.remark:
-        yield receipt.remark
-    if policy.like:
-        taken = f"columns, kinds, levels, gaps, bounds, centers and scales: those of {policy.like}"
-        yield f"{taken} where the policy does not say otherwise, at no cost"
-    if gap := licence_gap(receipt.release.dataset):
-        yield f"licence: {gap}"
-    if policy.assumed:
-        yield f"assumed, as no strength was given: one {policy.privacy.unit_name} is protected at mu = 1"
-    searched = [column for column in receipt.release.columns if column.bounds_found]
-    if searched:
-        share = policy.privacy.bounds_share
-        yield f"assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
-        yield from (f"  {quote_name(column.name)}: {describe_bounds(column)}" for column in searched)
 
 
 def _describe_report(receipt: Receipt) -> list[str]:
@@ -392,3 +386,31 @@ def _without_spreads(policy: Policy) -> Policy:
     """Return the policy with the usual spread for every number; that of a category follows from its levels."""
     coded = {name for source in policy.sources if source.kind != "number" for name in source.columns}
     return with_entries(policy, {name: {"spread": None} for name in policy.columns if name not in coded})
+
+
+def describe_before(prepared: Prepared, row: Outlook, ledger: Ledger) -> list[str]:
+    """Return what is published and left out, who is protected and how far, what readers see, and what is paid.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        The release that was checked.
+    row : Outlook
+        Its forecast.
+    ledger : Ledger
+        Which account pays, and what is left in it.
+    """
+    policy = prepared.policy
+    return say_lines(
+        "before.txt",
+        names=raw_names(prepared.kinds, policy.sources),
+        row=row,
+        left_out=prepared.left_out,
+        reasons=reasons,
+        rare=point_out_rare(prepared.table, policy, row.n_rows) if policy.sought else (),
+        promise=promise_in_words(row.planned),
+        guessing=GUESSING,
+        readers=describe_held(row),
+        policy=policy,
+        spent=budget_sentence(spending_of(ledger, policy), row.planned.booked_mu),
+    )

@@ -6,6 +6,12 @@ neighbouring sums may add one step to the difference of each entry; that is adde
 so small that e = 0, nothing is rounded.
 
 **Pure** mechanisms are calibrated by a pure epsilon, whatever strength the policy gives it by.
+
+**Unsound** are mechanisms that the literature offers as pure epsilon and that are not private, refused by name.
+
+Wishart noise is positive semidefinite, so an output X can only come from a matrix M for which X - M is. Take away a row
+and put in another, and let X be close to M in a direction where the neighbour's matrix is larger. Under the neighbour
+such an X has probability zero, whatever epsilon is. (Amin et al. 2019, section 1.2, after Imtiaz & Sarwate.)
 """
 
 from __future__ import annotations
@@ -15,13 +21,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from importlib import import_module
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats, Integers
-from dp_bundle.base.errors import DataError, ParameterError, PolicyError
+from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
@@ -29,6 +36,7 @@ from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
 from dp_publish.covariance.two_rounds.margins import Described
 from dp_publish.data.kinds import Kinds
+from dp_publish.policy.choices import SoundMechanism
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
@@ -201,15 +209,15 @@ class Mechanism(ABC):
         return {}
 
     @classmethod
-    @abstractmethod
     def form_of(cls, strength: Strength) -> Strength:
-        """Return the strength that it is calibrated by to serve a policy's.
+        """Return the strength that it is calibrated by to serve a policy's: by default the mu that it stands for.
 
         Raises
         ------
         PolicyError
             It cannot be calibrated by such a strength.
         """
+        return GaussianDP(strength.mu)
 
     @classmethod
     def serves(cls, strength: Strength) -> bool:
@@ -272,10 +280,8 @@ class Mechanism(ABC):
             Infinite where there is no formula; see `for_forecast`.
         """
 
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+    def expected_error(self, n_rows: int) -> float | None:  # noqa: ARG002  see `OneSum`
         """Return the expected ``||C^ - C||_F / n`` for rows in the unit ball; None if `auto` is not to choose it."""
-        del n_rows, scaling, neighbours, strength
         return None
 
     def for_forecast(self) -> Mechanism:
@@ -287,7 +293,15 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True)
 class OneSum(Mechanism):
-    """A mechanism that adds noise to one exact sum over rows."""
+    """A mechanism that adds noise to one exact sum over rows.
+
+    Attributes
+    ----------
+    diagonal_ratio : float
+        Of the noise's variance on the diagonal to that off it, up to the grid's part.
+    """
+
+    diagonal_ratio: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
         check_neighbours(self.scaling, self.neighbours)
@@ -333,6 +347,13 @@ class OneSum(Mechanism):
         """Return the noise on n times a correlation, by that on the sum; see `Mechanism`."""
         variance = self.off_diagonal_variance
         return math.inf if variance is None else correlation_noise(variance, spread, self.scaling)
+
+    def expected_error(self, n_rows: int) -> float | None:
+        """Return the root mean square that follows from the variances of d x d entries; see `Mechanism`."""
+        d, variance = self.scaling.n_coordinates, self.off_diagonal_variance
+        if variance is None:
+            return None
+        return math.sqrt(variance * d * (d - 1 + self.diagonal_ratio)) / self.scaling.square / n_rows
 
 
 @dataclass(frozen=True)
@@ -433,10 +454,37 @@ def check_epsilon(epsilon: float) -> None:
     ------
     ParameterError
     """
-    if not is_in_range(epsilon):
+    if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
         raise ParameterError("epsilon", f"from {EPSILONS[0]:g} to {EPSILONS[1]:g}", epsilon)
 
 
-def is_in_range(epsilon: float) -> bool:
-    """Return whether a pure mechanism can give this epsilon."""
-    return EPSILONS[0] <= epsilon <= EPSILONS[1]
+_REASONS = {
+    "wishart-pure": "the wishart-pure mechanism is not private: its noise is positive semidefinite, so that some "
+    "outputs are possible with a row and impossible without it. Use wishart-difference, laplace or eigenvectors for "
+    "a pure epsilon",
+    "output-perturbation": "the output-perturbation mechanism is not private: its noise on the precision matrix is "
+    "positive semidefinite, so that some outputs are possible with a row and impossible without it. Release a "
+    "covariance by gaussian, wishart-difference or eigenvectors, and estimate from that",
+}
+
+
+def mechanism_named(name: str) -> type[Mechanism] | None:
+    """Return the class of a mechanism; None for "auto", where it is still to be chosen.
+
+    Raises
+    ------
+    PrivacyError
+        It is known to be not private.
+    """
+    if name in _REASONS:
+        raise PrivacyError(_REASONS[name])
+    if name == "auto":
+        return None
+    module = import_module(f"dp_publish.covariance.mechanisms.{name.replace('-', '_')}")
+    kind: type[Mechanism] = module.MECHANISM
+    return kind
+
+
+def all_mechanisms() -> list[type[Mechanism]]:
+    """Return all that may be used."""
+    return [kind for kind in map(mechanism_named, get_args(SoundMechanism)) if kind is not None]

@@ -40,8 +40,6 @@ import numpy as np
 
 from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.matrix_noise import MatrixNoise
-from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (
     EXCEPTED_DELTA,
@@ -50,18 +48,16 @@ from dp_publish.covariance.mechanisms.base import (
     NoisyMoments,
     PureMechanism,
     grid_for,
-    is_in_range,
     released,
 )
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.spectral import Tools, exact_tools, float_tools
-from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
+from dp_publish.covariance.scaling import UP, nuclear_sensitivity
 from dp_publish.sampling.bingham import envelope_parameter
 from dp_publish.sampling.keystream import Keystream
 
 DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 
-_UP = 1 + 2.0**-48  # the same for a scale
 _FINENESS = 28
 _COARSENESS = 12
 _MISS = 0.05  # beta: how often the shares may underestimate some eigenvalue
@@ -115,7 +111,7 @@ class Eigenvectors(PureMechanism):
         """Return eigenvalues with noise in units of N^2, the largest first, and the step of the grid for the matrix."""
         d, square, moved = moments.scaling.n_coordinates, moments.scaling.square, self.sensitivity
         grid = eigenvalue_grid(moved, self.row_epsilon)
-        scale = 2 * (moved + 1.5 * d * grid.step) / self.row_epsilon * _UP
+        scale = 2 * (moved + 1.5 * d * grid.step) / self.row_epsilon * UP
         noisy = tools.eigenvalues(grid, scale / grid.step) * (grid.step / square)
         most = float(moments.n_rows) if self.neighbours.n_rows_public else math.inf
         return self.limit(noisy, most), grid_for(scale, _COARSENESS).step
@@ -158,22 +154,21 @@ class Eigenvectors(PureMechanism):
                 spectrum = np.asarray(np.linalg.eigvalsh(others.T @ (spectrum[:, None] * others)), np.float64)
         return np.array(scores)
 
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
-        """Return the bound above; None where that epsilon is out of range, or it would take too long."""
-        d, epsilon = scaling.n_coordinates, strength.pure_epsilon
-        if d > _MOST_CHOSEN or not is_in_range(epsilon):
+    def expected_error(self, n_rows: int) -> float | None:
+        """Return the bound above; None where it would take too long."""
+        scaling, d, epsilon = self.scaling, self.scaling.n_coordinates, self.row_epsilon
+        if d > _MOST_CHOSEN:
             return None
         places = np.arange(1, d + 1)
         trace = (float(scaling.squared_radius) / 3 + scaling.constant**2) / scaling.square
         eigenvalues = trace * n_rows / places / (1 / places).sum()
         shares = np.sqrt(eigenvalues + 4 / epsilon * math.log(2 * d / _MISS))
-        kappas = epsilon / (2 * neighbours.nuclear) * shares / shares.sum()
+        kappas = epsilon / 2 * self.exponent * shares / shares.sum()
 
         left = places[::-1]  # d - i + 1
         means = np.cumsum(eigenvalues[::-1])[::-1] / left
         vectors = math.sqrt(2 * eigenvalues @ np.minimum(left / (2 * kappas), eigenvalues - means))
-        scale = nuclear_sensitivity(scaling, neighbours) / scaling.square * 2 / epsilon
+        scale = self.sensitivity / scaling.square * 2 / epsilon
         return min(vectors + math.sqrt(2 * d) * scale, math.hypot(n_rows, *eigenvalues)) / n_rows
 
 

@@ -20,15 +20,13 @@ import numpy as np
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
-from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
+from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
-from dp_publish.covariance.scaling import Scaling, frobenius_sensitivity
+from dp_publish.covariance.scaling import UP, frobenius_sensitivity
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
 
-UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 _MUS = (1e-4, 1e6)
 
 
@@ -39,11 +37,6 @@ class Gaussian(OneSum):
     name: ClassVar[str] = "gaussian"
     noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
     strength: GaussianDP
-
-    @classmethod
-    def form_of(cls, strength: Strength) -> GaussianDP:
-        """Return the mu that a strength stands for."""
-        return GaussianDP(strength.mu)
 
     def check_strength(self) -> None:
         """Refuse a mu for one row outside [1e-4, 1e6]."""
@@ -95,15 +88,6 @@ class Gaussian(OneSum):
         np.fill_diagonal(noise, sample_rounded_gaussian(steps, d, rng))
         stated = RoundedGaussian(grid.step, steps * grid.step, off_steps * grid.step)
         return released(self, grid.add(moments, noise), moments, stated)
-
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
-        """Return ``(D / mu) sqrt(d (d + 1) / 2) / n``; None for a pure epsilon, which it does not give."""
-        if isinstance(strength, PureDP):
-            return None
-        d = scaling.n_coordinates
-        sigma = frobenius_sensitivity(scaling, neighbours) / scaling.square / strength.mu
-        return sigma * math.sqrt(d * (d + 1) / 2) / n_rows
 
 
 def check_mu(mu: float) -> None:

@@ -9,21 +9,17 @@ References
 Dwork, McSherry, Nissim & Smith (2006). Wang, Huai & Xu (2018), theorem 4, and Amin et al. (2019) for the printed form.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise
-from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import NoisyMoments, PureMechanism, grid_for, is_in_range, released
-from dp_publish.covariance.scaling import Scaling, l1_sensitivity
+from dp_publish.covariance.mechanisms.base import NoisyMoments, PureMechanism, grid_for, released
+from dp_publish.covariance.scaling import UP, l1_sensitivity
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.laplace import sample_discrete_laplace
 
 _FINENESS = 45  # so that rounding thousands of entries adds next to nothing to their L1 norm
-_UP = 1 + 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -32,6 +28,7 @@ class Laplace(PureMechanism):
 
     name: ClassVar[str] = "laplace"
     noise: ClassVar[type[MatrixNoise]] = DiscreteLaplace
+    diagonal_ratio: ClassVar[float] = 1.0
 
     @property
     def sensitivity(self) -> float:
@@ -47,18 +44,9 @@ class Laplace(PureMechanism):
         """Return the second moments with Laplace noise, epsilon-differentially private; see `Mechanism`."""
         d, moved, epsilon = moments.scaling.n_coordinates, self.sensitivity, self.row_epsilon
         grid = grid_for(moved / epsilon, _FINENESS)
-        scale = (moved + grid.rounding * d * (d + 1) / 2) / epsilon * _UP
+        scale = (moved + grid.rounding * d * (d + 1) / 2) / epsilon * UP
         matrix = grid.add(moments, sample_discrete_laplace(scale / grid.step, (d, d), rng))
         return released(self, matrix, moments, DiscreteLaplace(grid.step, scale))
-
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
-        """Return ``sqrt(2) d (D_1 / epsilon) / n``; None where that epsilon is out of range."""
-        epsilon = strength.pure_epsilon
-        if not is_in_range(epsilon):
-            return None
-        scale = l1_sensitivity(scaling, neighbours) / scaling.square / epsilon
-        return math.sqrt(2) * scaling.n_coordinates * scale / n_rows
 
 
 MECHANISM = Laplace

@@ -43,11 +43,11 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats
 from dp_bundle.base.errors import DataError, PrivacyError
-from dp_bundle.data.margins import Margin, Scores
+from dp_bundle.data.margins import Scores
 from dp_bundle.data.matrix import mean_and_covariance
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.strength import GaussianDP, Strength
+from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
@@ -86,6 +86,7 @@ from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
+Counting = TypeVar("Counting", PlaceCounts, MarginCounts)
 _FIRST_RADII, _SECOND_RADII = (0.5, 16.0), (0.5, 4.0)  # the least and the largest, in lengths of a typical row
 _LEAST_DEVIATION, _MORE_IN_FEW = 0.2, 0.19  # of a column in the second round, in scales; and more where rows are few
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
@@ -175,11 +176,6 @@ class TwoRound(Mechanism):
         """Return whether that many columns have correlations, and sums that fit into memory, and mu is large enough."""
         return 2 <= n_columns <= MOST_COLUMNS and row_mu >= _LEAST_MU
 
-    @classmethod
-    def form_of(cls, strength: Strength) -> GaussianDP:
-        """Return the mu that a strength stands for."""
-        return GaussianDP(strength.mu)
-
     def check_strength(self) -> None:
         """Refuse a mu for one row outside [1e-3, 1e6], one column or too many, and rows that may come and go."""
         check_mu(self.row_mu)
@@ -243,7 +239,7 @@ class TwoRound(Mechanism):
     def play(self, rows: RawRows, play: Play, witness: Witness) -> NoisyMoments:
         """Return both rounds, with the outcomes that each step is given (`two_rounds.steps`)."""
         # where the columns lie, and where their values are clipped
-        counts = rows(partial(_count, places=self.places, most_cells=self.most_cells), PlaceCounts.merged)
+        counts = rows(partial(_add_up, new=partial(PlaceCounts, self.places, self.most_cells)), PlaceCounts.merged)
         n_rows = counts.n_rows
         if not n_rows:
             raise DataError("the table has no rows to publish")
@@ -306,7 +302,7 @@ class TwoRound(Mechanism):
         """Return what noisy histograms make of the columns, from one pass over the table."""
         places, least = self._known_places(n_rows), least_clip(self.row_mu, n_rows, len(self.places))
         margins = empty_margins(self.columns, places, *found, mu, n_rows)
-        counts = rows(partial(_count_margins, columns=self.columns, margins=margins), MarginCounts.merged)
+        counts = rows(partial(_add_up, new=partial(MarginCounts, self.columns, margins)), MarginCounts.merged)
         step = counts_of(self.columns, mu)
         noisy = play(step, counts.flat)
         return describe_columns(self.columns, places, margins, found, noisy, n_rows, step.sigma, least, self.scored)
@@ -349,17 +345,9 @@ class TwoRound(Mechanism):
         return play(NoisySums(f"{name} round", gaussian), sums.moments(chosen, scaling)), chosen
 
 
-def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> PlaceCounts:
-    """Return what the columns' places are found from."""
-    counts = PlaceCounts(places, most_cells)
-    for values in batches:
-        counts.add(values)
-    return counts
-
-
-def _count_margins(batches: Batches, *, columns: Sequence[RawColumn], margins: Sequence[Margin]) -> MarginCounts:
-    """Return how many rows are in each cell."""
-    counts = MarginCounts(columns, margins)
+def _add_up(batches: Batches, *, new: Callable[[], Counting]) -> Counting:
+    """Return new counts of these rows."""
+    counts = new()
     for values in batches:
         counts.add(values)
     return counts

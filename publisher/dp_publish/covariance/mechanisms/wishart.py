@@ -61,7 +61,6 @@ from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
-from dp_publish.covariance.scaling import Scaling
 from dp_publish.sampling.gaussian import HALF_PLACE, PLACES, TOTAL_VARIATION, normal_parts
 from dp_publish.sampling.keystream import Keystream
 
@@ -137,18 +136,6 @@ class Wishart(OneSum):
 
     def _grid(self, m: int) -> DyadicGrid:
         return grid_for(math.sqrt(m) * self.scaling.square, _FINENESS)
-
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
-        """Return ``sqrt(m d (d + 1)) / n``, infinite where it takes too much; None unless for (epsilon, delta)."""
-        if not isinstance(strength, ApproximateDP):
-            return None
-        d = scaling.n_coordinates
-        try:
-            m = degrees_tight(d, strength.epsilon, strength.delta, neighbours)
-        except (ParameterError, PrivacyError):
-            return math.inf
-        return math.sqrt(m * d * (d + 1)) / n_rows
 
 
 def _rounding_chance(m: int, d: int, square: float, grid: DyadicGrid) -> float:

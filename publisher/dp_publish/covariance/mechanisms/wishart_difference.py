@@ -37,7 +37,6 @@ Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.1, for 
 nuclear norm. We know of no earlier use of the difference.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,26 +45,22 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.arrays import Floats
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise
-from dp_bundle.manifest.noise import Neighbours
-from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import (
     EXCEPTED_DELTA,
     NoisyMoments,
     PureMechanism,
     grid_for,
-    is_in_range,
     released,
     security_for,
 )
 from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
-from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
+from dp_publish.covariance.scaling import UP, nuclear_sensitivity
 from dp_publish.sampling.fixed_point import precise_normals
 from dp_publish.sampling.keystream import Keystream
 
 _FINENESS = 8
 _SIZE_BITS = 12  # of a normal number; far beyond what the table of a sampler holds
-_UP = 1 + 2.0**-48  # far above the rounding of the few operations on a scale
 _MOST_CHOSEN = 1000  # coordinates: its time grows with the cube, half a minute here
 
 
@@ -90,7 +85,7 @@ class WishartDifference(PureMechanism):
     @property
     def scale(self) -> float:
         """The scale s of both Wishart matrices, in the matrix's units, rounded up."""
-        return self.sensitivity / (2 * self.row_epsilon) * _UP
+        return self.sensitivity / (2 * self.row_epsilon) * UP
 
     @property
     def places(self) -> int:
@@ -111,14 +106,9 @@ class WishartDifference(PureMechanism):
         matrix = add_and_round(moments.steps, noise, 2 * (places + 1), scale, grid)
         return released(self, matrix, moments, WishartDifferenceNoise(grid.step, float(self.degrees), scale))
 
-    @classmethod
-    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
-        """Return ``sqrt(2 (d + 1) d (d + 1)) s / n``; None where that epsilon is out of range, or it takes too long."""
-        d, epsilon = scaling.n_coordinates, strength.pure_epsilon
-        if d > _MOST_CHOSEN or not is_in_range(epsilon):
-            return None
-        scale = nuclear_sensitivity(scaling, neighbours) / scaling.square / (2 * epsilon)
-        return math.sqrt(2 * d) * (d + 1) * scale / n_rows
+    def expected_error(self, n_rows: int) -> float | None:
+        """Return the root mean square; None where it takes too long."""
+        return None if self.scaling.n_coordinates > _MOST_CHOSEN else super().expected_error(n_rows)
 
 
 def _wishart(m: int, d: int, places: int, rng: Keystream) -> NDArray[Any]:

@@ -25,20 +25,22 @@ from dp_bundle.describe.sentences import count_columns, describe_unprotected
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.outlook import GRID, Outlook, Sight
-from dp_publish.forecast.page.command_lines import Asked
-from dp_publish.forecast.page.positions import Position, positions_of, start_of
 from dp_publish.forecast.page.texts import (
     CANDIDATES,
     FALSE_ALARMS,
     SHARES,
+    Asked,
+    Position,
+    positions_of,
     private_reasons,
+    start_of,
     texts_of,
     trade_off_points,
 )
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.planned import DELTA
+from dp_publish.forecast.refusal import describe_findings
 from dp_publish.forecast.strengths import fine_grid, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 

@@ -1,18 +1,182 @@
-"""The page's texts: on one strength, in whose place the slider puts those of another, and those that hold for all."""
+"""The page's texts: on one strength, in whose place the slider puts those of another, and those that hold for all.
 
+With them are the strengths of the slider, and the lines to type.
+"""
+
+import hashlib
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most, round_up
 from dp_bundle.base.wording import Phrase
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
-from dp_publish.forecast.findings import describe_findings
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.forecast.outlook import TARGETS, Outlook, Sight
-from dp_publish.forecast.page.command_lines import Asked, Spending, publish_line
-from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.strengths import describe_count, printed_mu
+from dp_publish.forecast.refusal import Pointless, describe_findings, why_pointless
+from dp_publish.forecast.strengths import describe_count, printed_mu, takes_mu
+from dp_publish.policy.choices import STRENGTHS
+from dp_publish.policy.model import Privacy
+
+_BETWEEN = (0.15, 0.3, 0.7, 1.3, 1.6, 2.5, 3.0, 4.0, 7.0, 15.0, 30.0)
+_BETWEEN_DISCRETE = (1.5, 3.0)  # the exact curve of noise on integers takes about a second each
+
+
+@dataclass(frozen=True)
+class Position:
+    """One strength.
+
+    Attributes
+    ----------
+    row : Outlook
+        What it would show, as in the terminal's tables.
+    trade_off : TradeOff
+        What it would leave to an attacker.
+    pointless : {"hidden", "unchanged"} or None
+        Why dp-publish would refuse such a release unless told --anyway.
+    is_own : bool
+        Whether it is the policy's own.
+    """
+
+    row: Outlook
+    trade_off: TradeOff
+    pointless: Pointless | None
+    is_own: bool
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee that it would have."""
+        return self.row.planned.guarantee
+
+
+def positions_of(plan: Plan) -> list[Position]:
+    """Return the strengths of a plan's tables and some between them, by increasing mu; at least one, or raise why."""
+    is_discrete = plan.release == "rows" and "integer" in plan.kinds.values()
+    between = _BETWEEN_DISCRETE if is_discrete else _BETWEEN
+    more = [mu for mu in between if not any(math.isclose(mu, row.mu, rel_tol=1e-6) for row in plan.rows)]
+    rows: list[Outlook] = []
+    with suppress(ParameterError, PrivacyError):  # none of them can be
+        rows = plan.at(more)
+    found: list[Position] = []
+    for row in sorted([*plan.rows, *rows], key=lambda row: row.mu):
+        with suppress(ParameterError, PolicyError, PrivacyError):  # there is no such release after all
+            found.append(_position(plan, row))
+    return found or [_position(plan, plan.focus)]  # which says why
+
+
+def start_of(plan: Plan, positions: list[Position]) -> int:
+    """Return the place of the strength that the plan is about."""
+    return min(range(len(positions)), key=lambda place: abs(math.log(positions[place].row.mu / plan.focus.mu)))
+
+
+def _position(plan: Plan, row: Outlook) -> Position:
+    return Position(row, row.planned.trade_off, why_pointless(row, plan.table.types), row is plan.own)
+
+
+_STRENGTHS = frozenset(f"--{name.replace('_', '-')}" for name in (*STRENGTHS, "delta"))
+_OF_PLANS = frozenset({"--spread", "--report", "--look"})
+_WITHOUT_EFFECT = frozenset({"--json", "--quiet"})
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The ledger's account of a dataset, in the plan's unit of privacy.
+
+    Attributes
+    ----------
+    releases : int
+        How many there were.
+    spent_mu : float or None
+        What they cost together; None where one of them does not protect the unit.
+    budget_mu : float or None
+        What all releases may cost together.
+    in_parts : bool
+        Whether some were of a part of the rows, whose costs do not add up with those of other parts.
+    """
+
+    releases: int = 0
+    spent_mu: float | None = 0.0
+    budget_mu: float | None = None
+    in_parts: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options typed for a plan, and what the publisher was told besides it.
+
+    Attributes
+    ----------
+    data : str
+        The table's name, without its folder.
+    typed : mapping of str to str
+        The options as they were typed, with the names of files but not where they are; flags are empty.
+    policy : Path or None
+        The policy's file, if there is one.
+    notes : sequence of str
+        What publishing would say of names, or of the first rows.
+    looked : bool
+        Whether the first rows were read.
+    account : Spending
+        What the ledger has of the dataset.
+    """
+
+    data: str
+    typed: Mapping[str, str] = field(default_factory=dict)
+    policy: Path | None = None
+    notes: Sequence[str] = ()
+    looked: bool = False
+    account: Spending = field(default_factory=Spending)
+
+    @property
+    def command(self) -> str:
+        """The command that makes the same page."""
+        return _spell(["dp-publish", "plan", self.data], _without(self.typed, _WITHOUT_EFFECT))
+
+    @property
+    def policy_sha256(self) -> str:
+        """The digest of the policy's file."""
+        return "" if self.policy is None else hashlib.sha256(self.policy.read_bytes()).hexdigest()
+
+    @property
+    def publishing(self) -> dict[str, str]:
+        """The options that publishing takes as well."""
+        return _without(self.typed, _WITHOUT_EFFECT | _OF_PLANS)
+
+
+def budget_of(privacy: Privacy, known: Mapping[str, float]) -> float | None:
+    """Return the budget in the policy's unit: the policy's own, or else the one in the ledger."""
+    given = privacy.budget_mu
+    stated = given.get(privacy.account) if isinstance(given, Mapping) else given
+    return known.get(privacy.account) if stated is None else stated
+
+
+def publish_line(plan: Plan, asked: Asked, position: Position) -> str:
+    """Return the command that publishes at one strength."""
+    options = asked.publishing
+    if not position.is_own:
+        options = _without(options, _STRENGTHS)
+        if not takes_mu(plan.mechanism):
+            options["--mechanism"] = Gaussian.name
+        elif plan.is_pure and plan.policy.privacy.mechanism == "auto" and plan.mechanism is not None:
+            options["--mechanism"] = plan.mechanism  # as mu alone would choose another one
+        options["--mu"] = f"{position.row.mu:.6g}"
+    return _spell(["dp-publish", asked.data], options)
+
+
+def _without(options: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def _spell(words: Sequence[str], options: Mapping[str, str]) -> str:
+    return shlex.join([*words, *(word for pair in options.items() for word in pair if word)])
+
 
 CANDIDATES = (2, 10, 1000, 1_000_000)
 SHARES = (0.05, 0.001)  # of releases, in which odds may rise by more

@@ -29,8 +29,17 @@ from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Part
 from dp_publish.release.contribution_cap import EntityCap, unpack_kept
 from dp_publish.release.parts import Making, Told, choose_ranges, stays_booked
-from dp_publish.release.workers.cluster import Cluster, changed_there, prepare_staging
-from dp_publish.release.workers.worker import Job, PartReceipt, RawRange, find_published, pass_rows, publish_part
+from dp_publish.release.workers.worker import (
+    Cluster,
+    Job,
+    PartReceipt,
+    RawRange,
+    changed_there,
+    find_published,
+    pass_rows,
+    prepare_staging,
+    publish_part,
+)
 from dp_publish.rows.missing import RowReport
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The work of one worker: at a raw table that many read, each a range of its rows.
+"""The workers of a cluster, and what one does at a raw table that many read, each a range of its rows.
 
 A worker opens the table as the policy describes it. Some rows may be left out, as an entity has more than its cap or a
 value is missing. Then it was decided before, for the whole table, which rows are published. It is staged for each range
@@ -10,21 +10,25 @@ result of each task, which names the parts that are copied into the bundle. So n
 was lost or slow, is never seen twice. What is not named is removed with all that was staged.
 """
 
+import contextlib
 import hashlib
 import io
+import os
 import secrets
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from dp_bundle.base.engine import map_batches
-from dp_bundle.base.errors import StoreError
+from dp_bundle.base.engine import Dask, Engine, map_batches
+from dp_bundle.base.errors import ParameterError, StoreError
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.files.opening import open_store
-from dp_bundle.files.places import Store
+from dp_bundle.files.opening import open_store, require_create_only
+from dp_bundle.files.places import Store, located
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.kinds import Kinds
 from dp_publish.data.row_ranges import RawBatches
@@ -34,10 +38,98 @@ from dp_publish.policy.model import Policy
 from dp_publish.release.begun import Part
 from dp_publish.release.contribution_cap import unpack_kept
 from dp_publish.release.parts import write_parts
-from dp_publish.release.workers.cluster import changed_there, is_here
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.missing import RowReport, find_complete
 from dp_publish.sampling.keystream import SecureKeystream
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers, and where they stage what they make.
+
+    Attributes
+    ----------
+    engine : Engine
+        Runs tasks.
+    staging : str
+        A folder or URI that all workers and this process can write, and nobody else can read.
+    """
+
+    engine: Engine
+    staging: str
+
+
+@contextlib.contextmanager
+def dask_cluster(scheduler: str | None = None, staging: str | None = None) -> Iterator[Cluster]:
+    """Use the workers of Dask for the length of a block.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        The address of their scheduler; by default, a worker for each core is started on this machine.
+    staging : str, optional
+        As of `Cluster`; by default, a folder among the temporary files of this machine, which ends with the block.
+
+    Raises
+    ------
+    ParameterError
+        There is a scheduler and no staging place, or the address cannot be used.
+    """
+    if scheduler is not None and staging is None:
+        allowed = "given with --scheduler: a folder or URI that its workers and this process can write"
+        raise ParameterError("--staging", allowed, None)
+    with contextlib.ExitStack() as ending:
+        place = staging or ending.enter_context(tempfile.TemporaryDirectory(prefix="dpgraph-staging-"))
+        yield Cluster(ending.enter_context(Dask(scheduler)), whole_place(place))
+
+
+def require_apart(cluster: Cluster, out: str | os.PathLike[str]) -> None:
+    """Refuse to stage where the bundle goes.
+
+    Raises
+    ------
+    ParameterError
+        One of the places is that of staging.
+    """
+    if whole_place(out).rstrip("/") == whole_place(cluster.staging).rstrip("/"):
+        raise ParameterError("--staging", "another place than that of the bundle", cluster.staging)
+
+
+def whole_place(place: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a place here, or the URI of one elsewhere."""
+    found = located(place)
+    return str(found.absolute()) if isinstance(found, Path) else found.uri
+
+
+def prepare_staging(staging: str, name: str) -> Store:
+    """Return the staging place, after a look whether it can be written and replaces nothing.
+
+    The folder of the job is for its owner alone.
+
+    Raises
+    ------
+    StoreError
+        It cannot be written, or it replaces what is there.
+    """
+    store, place = open_store(staging), located(staging)
+    if isinstance(place, Path):
+        try:
+            (place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(staging, f"nothing can be staged there: {error.strerror}") from error
+    require_create_only(store)
+    return store
+
+
+def changed_there(store: Store) -> StoreError:
+    """Return the error for something that was staged and is not what it was."""
+    return StoreError(store.uri, "the job was changed there: publish again, and stage where only you can write")
+
+
+def is_here(store: Store) -> bool:
+    """Return True for a folder, whose workers have every core to themselves; others are waited for."""
+    return isinstance(located(store.uri), Path)
+
 
 T = TypeVar("T")
 _OPENED = 4  # tables

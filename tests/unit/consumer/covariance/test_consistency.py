@@ -18,7 +18,7 @@ from dp_learn.covariance.moments import batch_moments
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_publish.accounting.strength import ApproximateDP
 from dp_publish.covariance.exact_moments import moments_of_batch
-from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.base import mechanism_named
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.release.covariance import state_moments
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian

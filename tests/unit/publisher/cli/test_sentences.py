@@ -11,8 +11,8 @@ import pytest
 from tests.unit.publisher.conftest import Call
 
 from dp_bundle.catalog.making import SiteSettings, make_catalog
-from dp_publish.desk.page import render_desk, state
-from dp_publish.desk.session import Asked, Session
+from dp_publish.cli.desk.page import render_desk, state
+from dp_publish.cli.desk.session import Asked, Session
 
 MOST = 20  # words
 _UNSEEN = re.compile(r"(?s)<(script|style|pre)\b.*?</\1>|<!--.*?-->")

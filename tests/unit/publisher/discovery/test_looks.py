@@ -7,7 +7,7 @@ import pytest
 
 from dp_publish.data.cells import Written
 from dp_publish.discovery.looks import LOOKS, Look, best_look, count_looks
-from dp_publish.forecast.first_look import as_they_look
+from dp_publish.forecast.first_rows import as_they_look
 
 CELLS = {
     Look.GAP: ["", " NA ", "n/a", "-", "?", None],

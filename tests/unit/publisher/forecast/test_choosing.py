@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from tests.conftest import policy_with
 
-from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import forecast
+from dp_publish.forecast.plan import choose_release
 
 
 def test_a_weaker_guarantee_never_shows_less() -> None:

@@ -15,9 +15,8 @@ from tests.unit.publisher.conftest import Call
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most
 from dp_publish.accounting.conversions import Cost
-from dp_publish.forecast.page.command_lines import Asked
-from dp_publish.forecast.page.positions import positions_of, start_of
 from dp_publish.forecast.page.report import error_ticks, make_page
+from dp_publish.forecast.page.texts import Asked, positions_of, start_of
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.forecast.strengths import printed_epsilon, printed_mu
 from dp_publish.ledger.ledger import Ledger

@@ -18,7 +18,7 @@ from tests.unit.publisher.conftest import sealed
 from dp_bundle.base.errors import PolicyError
 from dp_publish import publish
 from dp_publish.data.table import Table, open_table
-from dp_publish.forecast.first_look import point_out_oddities
+from dp_publish.forecast.first_rows import point_out_oddities
 from dp_publish.policy.columns import choose_columns, prepare, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
 

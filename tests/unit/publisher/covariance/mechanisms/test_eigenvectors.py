@@ -7,7 +7,6 @@ import pytest
 from scipy import optimize
 
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms import spectral
@@ -107,7 +106,7 @@ def test_expected_error_is_a_bound_for_evenly_spread_values() -> None:
         error = mechanism.insecure_draw(moments, insecure_keystream(seed)).matrix - moments.matrix
         error[-1, -1] = 0.0
         squares.append((np.linalg.norm(error) / 300 / scaling.square) ** 2)
-    bound = Eigenvectors.expected_error(300, scaling, Neighbours.REPLACE_ONE, PureDP(2.0))
+    bound = mechanism.expected_error(300)
     assert bound / 3 < math.sqrt(np.mean(squares)) < bound
 
 

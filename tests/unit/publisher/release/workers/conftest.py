@@ -16,7 +16,7 @@ from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, Receipt
 from dp_publish.release.workers import distributed
-from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.worker import Cluster
 
 N_ROWS = 3_050
 LEVELS = ["a", "b", "c"]

@@ -16,7 +16,7 @@ from dp_bundle.files.opening import open_store
 from dp_publish import Policy
 from dp_publish.release.begun import Begun, Part
 from dp_publish.release.workers import distributed
-from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.worker import Cluster
 
 
 @pytest.fixture

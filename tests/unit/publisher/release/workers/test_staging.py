@@ -31,8 +31,8 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import contribution_cap
 from dp_publish.release.begun import cancel
-from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
+from dp_publish.release.workers.worker import Cluster
 from dp_publish.sampling.keystream import insecure_keystream
 
 BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}

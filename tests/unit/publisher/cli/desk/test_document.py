@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import PolicyError
-from dp_publish.desk.document import changed_policy, new_policy, shown_fields
-from dp_publish.desk.words import field_at
+from dp_publish.cli.desk.document import changed_policy, new_policy, shown_fields
+from dp_publish.cli.desk.words import field_at
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes
 

@@ -1,22 +1,21 @@
 """The desk's page: its frame, its form, and the parts of it that change with every answer."""
 
 import math
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from dp_bundle.base.document import ASSETS as COMMON
-from dp_bundle.base.document import style
+from dp_bundle.base.document import fill_template, style
 from dp_bundle.base.quoting import counted, escape
 from dp_bundle.catalog.pages import hundred_guesses
 from dp_bundle.describe.sentences import of_hundred
+from dp_publish.cli.desk.answer import SLIDER, Answer
+from dp_publish.cli.desk.document import DATASET, WRITTEN, column_field, shown_fields
+from dp_publish.cli.desk.session import Session, Work
+from dp_publish.cli.desk.words import FIELDS, TERMS, capital, in_form
 from dp_publish.data.dialect import is_text_file
-from dp_publish.desk.answer import SLIDER, Answer
-from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
-from dp_publish.desk.session import Session, Work
-from dp_publish.desk.words import FIELDS, TERMS, capital, in_form
 from dp_publish.forecast.assumptions import describe_spread
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.model import DatasetPolicy
@@ -40,24 +39,14 @@ def files() -> dict[str, tuple[str, str]]:
     }
 
 
-@cache
-def _templates() -> Environment:
-    found = FileSystemLoader(_ASSETS)
-    environment = Environment(
-        loader=found, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "printable": escape,
-        "in_form": in_form,
-        "lines": lambda text: "\n".join(map(escape, text.split("\n"))),
-        "lines_in_form": lambda text: "\n".join(map(in_form, text.split("\n"))),
-        "counted": counted,
-    }
-    return environment
-
-
 def _render(name: str, **given: Any) -> str:
-    return _templates().get_template(f"{name}.html").render(given)
+    words = {"in_form": in_form, "escape": escape, "counted": counted, "lines": _lines}
+    return fill_template(_ASSETS, f"{name}.html", words | given)
+
+
+def _lines(text: str, say: Callable[[str], str]) -> str:
+    """Return a text of several lines, each in some words."""
+    return "\n".join(map(say, text.split("\n")))
 
 
 def render_desk(answer: Answer, session: Session) -> str:

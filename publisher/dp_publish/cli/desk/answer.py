@@ -16,21 +16,19 @@ from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, Polic
 from dp_bundle.base.wording import at_form
 from dp_bundle.catalog.label import is_weak, worded_protection
 from dp_bundle.describe.sentences import describe_hundred
+from dp_publish.cli.desk.document import Fields, changed_policy
+from dp_publish.cli.desk.table import Opened, open_for_desk
+from dp_publish.cli.desk.words import GENERAL, capital, field_at
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.faults import UnfitError
 from dp_publish.data.table import Source
-from dp_publish.desk.document import Fields, changed_policy
-from dp_publish.desk.table import Opened, open_for_desk
-from dp_publish.desk.words import GENERAL, capital, field_at
 from dp_publish.forecast.checking import Findings, judge_declared, look_at_declared
-from dp_publish.forecast.choosing import choose_release
-from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.first_look import point_out_oddities
-from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
+from dp_publish.forecast.first_rows import left_out_by_first_rows, point_out_oddities, words_in_first_rows
 from dp_publish.forecast.outlook import Outlook, describe_held, forecast
-from dp_publish.forecast.page.command_lines import Spending, budget_of
-from dp_publish.forecast.page.texts import budget_sentence, passes_budget
+from dp_publish.forecast.page.texts import Spending, budget_of, budget_sentence, passes_budget
+from dp_publish.forecast.plan import choose_release
 from dp_publish.forecast.planned import PlannedRelease
+from dp_publish.forecast.refusal import describe_findings
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.forecast.whose_rows import ask_whose
 from dp_publish.ledger.alike import find_alike

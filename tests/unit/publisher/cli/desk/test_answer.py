@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from tests.conftest import Run
 
-from dp_publish.desk.answer import Answer, Desk
-from dp_publish.desk.document import new_policy
-from dp_publish.desk.words import FIELDS, in_form
+from dp_publish.cli.desk.answer import Answer, Desk
+from dp_publish.cli.desk.document import new_policy
+from dp_publish.cli.desk.words import FIELDS, in_form
 from dp_publish.ledger.ledger import Ledger
 
 

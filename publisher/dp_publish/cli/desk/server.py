@@ -34,8 +34,8 @@ from pydantic import TypeAdapter, ValidationError
 from tornado.iostream import IOStream
 
 from dp_bundle.base.errors import DpGraphError
-from dp_publish.desk import page
-from dp_publish.desk.session import Asked, Session
+from dp_publish.cli.desk import page
+from dp_publish.cli.desk.session import Asked, Session
 
 MOST = 2**22  # bytes of a request; a form of a thousand columns takes fewer
 IDLE = 3600.0  # seconds without a touch, after which the desk closes

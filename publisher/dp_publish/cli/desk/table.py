@@ -15,7 +15,7 @@ from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
 from dp_publish.data.typed import decoded, is_text
 from dp_publish.discovery.looks import NUMBERS, Look
-from dp_publish.forecast.first_look import as_they_look
+from dp_publish.forecast.first_rows import as_they_look
 from dp_publish.forecast.whose_rows import find_repeated
 
 _CELLS = 2**19  # that are looked at

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.unit.publisher.desk.test_answer import asked, desk_of
+from tests.unit.publisher.cli.desk.test_answer import asked, desk_of
 
-from dp_publish.desk.session import Asked, Session
+from dp_publish.cli.desk.session import Asked, Session
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.quoting import escape
-from dp_publish.desk.document import IN_COLUMN, column_field
+from dp_publish.cli.desk.document import IN_COLUMN, column_field
 from dp_publish.policy.choices import STRENGTHS
 
 _WORDS = tomllib.loads(Path(__file__).with_name("assets").joinpath("words.toml").read_text("utf-8"))

@@ -25,10 +25,10 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.base.wording import FORM_ASKS
 from dp_bundle.files.new_files import read_regular, write_whole
 from dp_bundle.files.places import Place
+from dp_publish.cli.desk.answer import Answer, Desk
+from dp_publish.cli.desk.document import changed_policy, new_policy
 from dp_publish.data.dialect import is_text_file
 from dp_publish.data.table import open_table
-from dp_publish.desk.answer import Answer, Desk
-from dp_publish.desk.document import changed_policy, new_policy
 from dp_publish.ledger.ledger import open_ledger
 from dp_publish.policy.file import parse_policy
 

@@ -18,9 +18,9 @@ import pytest
 import tornado.netutil
 from tests.conftest import Run
 
-from dp_publish.desk import server, session
-from dp_publish.desk.server import Guard, application
-from dp_publish.desk.session import Asked, Session, Work
+from dp_publish.cli.desk import server, session
+from dp_publish.cli.desk.server import Guard, application
+from dp_publish.cli.desk.session import Asked, Session, Work
 from dp_publish.ledger.ledger import Ledger
 
 MARKUP = "<img src=x onerror=alert(1)>"
