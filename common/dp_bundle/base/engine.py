@@ -233,6 +233,7 @@ _MALLOC = "distributed.nanny.pre-spawn-environ"
 _KEPT = 2**25  # bytes of freed memory that a worker keeps for its next arrays
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": 20,  # of workers, before the task that they ran is given up
+    "distributed.deploy.lost-worker-timeout": "1h",  # one that starts again on a busy machine is not given up
     "distributed.worker.profile.enabled": False,  # it takes a tenth of the time
     "distributed.admin.tick.limit": "1h",  # a worker that is busy is no reason for a warning
     f"{_MALLOC}.MALLOC_TRIM_THRESHOLD_": _KEPT,  # by Dask's own, every array is new pages: a quarter of the time
