@@ -5,7 +5,8 @@
 Tables are scikit-learn's, those in $DPGRAPH_DATA, and statsmodels's where it is installed. Every draw publishes
 the table by `dp-publish TABLE --mu MU --unit row` and learns from the file as `dp-learn` does. What is estimated is
 known from the table, as releases state it: correlations of values, pulled in to the ends that the release has, or of
-normal scores by the cells of its histograms (with --ranks, by the table's own ranks, which no reader can know).
+normal scores by the cells of its histograms (with --ranks, by the table's own ranks, which no reader can know). Links
+are those of values, and of the normal variables behind scores.
 
 A line has the columns that noise drowned, the root mean square error of correlations of the default, and over that of
 noisy rows, of values and of scores by themselves; the share of 95 % intervals of links (clean |partial correlation| of
@@ -35,6 +36,7 @@ from scipy import stats
 from sklearn import datasets
 
 from dp_bundle import Bundle, DpGraphError, open_bundle
+from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
 from dp_bundle.data.margin_summary import QUANTILES, summarize_margin
 from dp_bundle.data.margins import Scores, middle_scores
 from dp_bundle.manifest.columns import Column
@@ -66,6 +68,7 @@ MEASURES = [
 ]
 BY_RANKS = "--ranks" in sys.argv
 LINK, NONE = 0.1, 0.03  # of clean partial correlations
+LEAST_SHOWN = 0.3  # of a column's variance, by its scores: with less, dp-learn tells links of scores
 
 
 def _sklearn(name: str) -> pd.DataFrame:
@@ -169,6 +172,17 @@ def _correlations(rows: Floats) -> Floats:
         return np.nan_to_num(np.corrcoef(rows.T))
 
 
+def behind(bundle: Bundle, rows: Floats) -> Floats:
+    """Return the clean correlations that links are told of: of values, and of the normal variables behind scores."""
+    coefficients = []
+    for column, values in zip(bundle.release.columns, rows.T, strict=True):
+        steps, counts = np.unique(values, return_counts=True)
+        own = Steps.of_shares(counts / counts.sum(), steps).coefficients()
+        is_latent = column.transform is not None and own[0] ** 2 >= LEAST_SHOWN
+        coefficients.append(own if is_latent else linear_coefficients())
+    return latent_correlations(_correlations(rows), np.array(coefficients))
+
+
 def judge_graph(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
     """Return what the graph that is shown has of the clean one, and how its intervals do."""
     graph = learn_graph(bundle).estimate
@@ -176,7 +190,7 @@ def judge_graph(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
     if graph.inference is None or any(name not in names for name in graph.columns):
         return {}
     kept = [names.index(name) for name in graph.columns]
-    clean = _correlations(truth(bundle, table)[:, kept])
+    clean = behind(bundle, truth(bundle, table))[np.ix_(kept, kept)]
     precision = np.linalg.pinv(clean, rcond=1e-8, hermitian=True)
     roots = np.sqrt(np.maximum(np.diagonal(precision), 1e-300))
     upper = np.triu_indices(len(kept), 1)
