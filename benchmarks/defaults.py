@@ -1,391 +1,307 @@
-"""Which rule should choose the graph, and by what should edges be ranked? All of them on real tables and simulations.
+"""What the plain commands give on public tables: errors, intervals, histograms, and the graph that is shown first.
 
-    DPGRAPH_DATA=... OPENBLAS_NUM_THREADS=1 python benchmarks/defaults.py [--tables NAME,...] [--repetitions 2]
+    OPENBLAS_NUM_THREADS=1 DPGRAPH_DATA=... python benchmarks/defaults.py [--tables adult] [--mu 1] [--draws 3]
 
-Eleven real tables (seven from the folder of public tables, the others scikit-learn's) and four simulations get Gaussian
-noise at 40, 20, 10 and 0 dB, and at cell-level mu = 30 on their ranges, where columns differ in their noise. It prints
+Tables are scikit-learn's, those in $DPGRAPH_DATA, and statsmodels's where it is installed. Every draw publishes
+the table by `dp-publish TABLE --mu MU --unit row` and learns from the file as `dp-learn` does. What is estimated is
+known from the table, as releases state it: correlations of values, pulled in to the ends that the release has, or of
+normal scores by the cells of its histograms (with --ranks, by the table's own ranks, which no reader can know). Links
+are those of values, and of the normal variables behind scores.
 
-* F1 of every rule's graph against the same rule's graph without noise, and against the truth in simulations; on real
-  tables against the clean table's partial correlations above 0.1;
-* the slope of the reported weights against those reported without noise, over the edges that both graphs have;
-* AUC of candidate rankings of all pairs, against the truth, and against the default's graph without noise;
-* how often a rule sees edges where there are none;
-* last, the two figures that the defaults are held to, on the real tables.
-
-It takes about five minutes of one processor.
+A line has the columns that noise drowned, the root mean square error of correlations of the default, and over that of
+noisy rows, of values and of scores by themselves; the share of 95 % intervals of links (clean |partial correlation| of
+.1 and more) that hold, of a table drawn from this one with as many rows; the share of significant wrong signs; F1 of
+the edges that are shown first against clean |partial correlations| above .1; the share of all edges whose clean one is
+below .03; the error of the drawn table over what was forecast; the largest Kolmogorov distance of a histogram, with the
+share of intervals of quantiles that hold; and the share of columns of synthetic rows that have an impossible value:
+negative, a fraction or a third value where the table has none.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
-import warnings
+import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn import datasets
-from sklearn.metrics import roc_auc_score
 
-from dp_bundle.base.errors import DpGraphError
-from dp_learn.covariance.collinear import clear_columns
-from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.sample import Sample, effective_rows
-from dp_learn.covariance.sources import table_rows
-from dp_learn.covariance.standard_errors import null_standard_errors
-from dp_learn.inference.edges import error_forms, fit_for_inference, infer_edges, score_pairs
-from dp_learn.output.estimator_results import ESTIMATORS, refit_estimate
-from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.graph import partial_correlations
-from dp_learn.pipeline.selection import alpha_grid, select_ebic
-from dp_learn.pipeline.settings import Settings
+from dp_bundle import Bundle, DpGraphError, open_bundle
+from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
+from dp_bundle.data.margin_summary import QUANTILES, summarize_margin
+from dp_bundle.data.margins import Scores, middle_scores
+from dp_bundle.manifest.columns import Column
+from dp_bundle.synthetic.files import write_synthetic
+from dp_learn import learn_graph
+from dp_learn.output.reader import correlations
+from dp_publish.cli.main import cli
+from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.file import load_policy
 
 Floats = NDArray[np.float64]
-Graph = tuple[NDArray[np.bool_], Floats]  # which pairs are edges, and their weights
-Rule = Callable[[Sample], Graph]
-
-P_SIMULATED, N_SIMULATED = 30, 1000
-LEVELS: dict[str, float] = {"40 dB": 40.0, "20 dB": 20.0, "10 dB": 10.0, "0 dB": 0.0}
-MU = "mu = 30"  # of a cell, whose bounds are the range of its column
-LITTLE_NOISE = 0.3  # the median share of the published variances
-CLEAN = "none"
-STRONG = 0.1  # of a partial correlation
-
-
-@dataclass(frozen=True)
-class Table:
-    """Standardised rows, and their graph where it is known."""
-
-    rows: Floats
-    truth: NDArray[np.bool_] | None = None
-
-
-def real_tables(folder: Path) -> dict[str, Table]:
-    """Return the real tables, their columns standardised; of a wide one the columns that vary most."""
-    adult = pd.read_parquet(folder / "adult" / "adult.parquet").iloc[:20_000]
-    counts = adult[["age", "education_num", "capital_gain", "capital_loss", "hours_per_week"]].astype(float)
-    coded = pd.get_dummies(adult[["sex", "income", "marital_status", "relationship"]]).astype(float)
-    les = pd.read_csv(folder / "congress_les" / "les_house_93_102_long.csv").drop_duplicates(["icpsr", "congress"])
-    lagged = les
-    for lag in (1, 2, 3):
-        earlier = les[["icpsr", "congress", "les"]].rename(columns={"les": f"lag{lag}"})
-        lagged = lagged.merge(earlier.assign(congress=earlier["congress"] + lag), on=["icpsr", "congress"])
-    raw = {
-        "adult": np.column_stack([np.log1p(counts), coded.loc[:, coded.mean().between(0.05, 0.95)].iloc[:, 1::2]]),
-        "airfoil": pd.read_csv(folder / "airfoil" / "airfoil.csv"),
-        "colon": _widest(np.log(pd.read_csv(folder / "colon" / "colon.csv").drop(columns="class"))),
-        "congress": np.column_stack([np.log(0.05 + lagged.filter(regex="^l(es|ag)")), lagged[["dem", "majority"]]]),
-        "ionosphere": pd.read_csv(folder / "ionosphere" / "ionosphere.csv").iloc[:, 2:-1],
-        "sachs": np.log(pd.read_csv(folder / "sachs" / "sachs.csv")),
-        "soil": _widest(np.log(pd.read_csv(folder / "soil" / "soil_116_pseudocount1.csv").iloc[:, 1:])),
-        "wine": datasets.load_wine().data,
-        "breast_cancer": np.log1p(datasets.load_breast_cancer().data),
-        "diabetes": datasets.load_diabetes().data,
-        "digits": datasets.load_digits().data[:, (datasets.load_digits().data > 0).mean(axis=0) > 0.3],
-    }
-    return {name: Table(_standardize(np.asarray(values, dtype=float))) for name, values in raw.items()}
+DATA = Path(os.environ.get("DPGRAPH_DATA", "."))
+OTHERS = {"rows": ["--release", "rows"], "raw": ["--scale", "raw"], "scores": ["--scale", "scores"]}
+MEASURES = [
+    "refused",
+    "drowned",
+    "rms",
+    "rows",
+    "raw",
+    "scores",
+    "held",
+    "wrong",
+    "f1",
+    "false",
+    "forecast",
+    "kolmogorov",
+    "quantiles",
+    "impossible",
+]
+BY_RANKS = "--ranks" in sys.argv
+LINK, NONE = 0.1, 0.03  # of clean partial correlations
+LEAST_SHOWN = 0.3  # of a column's variance, by its scores: with less, dp-learn tells links of scores
 
 
-def simulations(rng: np.random.Generator) -> dict[str, Table]:
-    """Return rows with a known graph: a chain, random edges, hubs, and six blocks of five columns."""
-    p = P_SIMULATED
-    upper = np.triu_indices(p, 1)
-    random, hubs = np.zeros((p, p)), np.zeros((p, p))
-    chosen = rng.random(upper[0].size) < 2.5 / (p - 1)
-    random[upper] = chosen * rng.choice([-1, 1], chosen.size) * rng.uniform(0.3, 0.6, chosen.size)
-    tree = nx.to_numpy_array(nx.barabasi_albert_graph(p, 1, seed=int(rng.integers(2**31))))
-    hubs[upper] = 0.35 * tree[upper] * rng.choice([-1, 1], upper[0].size)
-    block = np.linalg.inv(0.6 * np.kron(np.eye(p // 5), np.ones((5, 5))) + 0.4 * np.eye(p))
-    precisions = {
-        "chain": np.eye(p) + 0.45 * (np.eye(p, k=1) + np.eye(p, k=-1)),
-        "random": _definite(random + random.T, 0.3),
-        "hubs": _definite(hubs + hubs.T, 0.25),
-        "blocks": np.where(np.abs(block) > 1e-9, block, 0.0),
-    }
-    made = {}
-    for name, precision in precisions.items():
-        rows = rng.multivariate_normal(np.zeros(p), np.linalg.inv(precision), N_SIMULATED)
-        made[name] = Table(_standardize(rows), precision != 0.0)
-    return made
+def _sklearn(name: str) -> pd.DataFrame:
+    return pd.DataFrame(getattr(datasets, f"load_{name}")(as_frame=True).frame)
 
 
-def _widest(table: pd.DataFrame, n_columns: int = 25) -> pd.DataFrame:
-    return table[table.var().nlargest(n_columns).index]
+def _csv(name: str) -> pd.DataFrame:
+    return pd.read_csv(DATA / name)
 
 
-def _standardize(rows: Floats) -> Floats:
-    standardised: Floats = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    return standardised
+def _statsmodels(name: str) -> pd.DataFrame:
+    from statsmodels import datasets as of_statsmodels  # type: ignore[import-not-found]
+
+    return pd.DataFrame(getattr(of_statsmodels, name).load_pandas().data)
 
 
-def _definite(precision: Floats, smallest: float) -> Floats:
-    lifted: Floats = precision + (smallest - np.linalg.eigvalsh(precision)[0]) * np.eye(len(precision))
-    return lifted
-
-
-def noise_of(level: str, rows: Floats) -> Floats:
-    """Return the standard deviation of every column's noise."""
-    if level == MU:
-        spread: Floats = np.ptp(rows, axis=0) / 30.0
-        return spread
-    return np.full(rows.shape[1], 0.0 if level == CLEAN else 10.0 ** (-LEVELS[level] / 20.0))
-
-
-def by_alpha(**settings: object) -> Rule:
-    """Return a rule of the graphical lasso, as `dp-learn` applies it."""
-
-    def find(sample: Sample) -> Graph:
-        fit = fit_graph(sample, Settings(**settings))  # type: ignore[arg-type]
-        return _spread(fit.kept, sample, fit.solution.precision != 0.0, partial_correlations(fit.precision))
-
-    return find
-
-
-def by_ebic(gamma: float) -> Rule:
-    """Return EBIC on the whole path, down to a hundredth of the alpha that empties the graph."""
-
-    def find(sample: Sample) -> Graph:
-        kept, pooled = _clear(sample)
-        matrix, units = pooled.correlation, np.outer(pooled.deviations, pooled.deviations)
-        rows_left = lambda theta: effective_rows(pooled, theta / units)  # noqa: E731
-        alpha = select_ebic(matrix, rows_left, alpha_grid(matrix), gamma=gamma, solver="auto").alpha
-        fit = fit_graph(sample, Settings(alpha=alpha))
-        return _spread(kept, sample, fit.solution.precision != 0.0, partial_correlations(fit.precision))
-
-    return find
-
-
-def by_estimator(name: str, **options: object) -> Rule:
-    """Return another estimator with its own default penalty, its weights fitted again where it has any."""
-
-    def find(sample: Sample) -> Graph:
-        kept, pooled = _clear(sample)
-        fitted = ESTIMATORS[name](**options).fit_covariance(pooled, np.zeros(len(kept)))
-        if name == "thresholded-covariance":
-            return _spread(kept, sample, fitted.thresholded_ != 0.0, np.zeros_like(fitted.thresholded_))
-        precision, _ = refit_estimate(fitted, pooled)
-        return _spread(kept, sample, fitted.precision_ != 0.0, partial_correlations(precision))
-
-    return find
-
-
-def by_tests(rate: float) -> Rule:
-    """Return the edges found at a false discovery rate, with their desparsified weights."""
-
-    def find(sample: Sample) -> Graph:
-        kept, pooled = _clear(sample)
-        theta = fit_for_inference(pooled).precision
-        inference = infer_edges(pooled, theta, sample.row_errors(pooled, kept, error_forms(pooled, theta)))
-        return _spread(kept, sample, inference.q_values <= rate, inference.partial_correlation)
-
-    return find
-
-
-RULES: dict[str, Rule] = {
-    "default": by_alpha(),
-    "ebic, whole path": by_ebic(gamma=0.0),
-    "ebic, whole path, gamma .5": by_ebic(gamma=0.5),
-    "cv": by_alpha(select="cv"),
-    "mse": by_alpha(select="mse"),
-    "stars (few columns)": by_alpha(select="stars"),
-    "default, noise weights": by_alpha(weights="noise"),
-    "neighborhood, or": by_estimator("neighborhood"),
-    "neighborhood, and": by_estimator("neighborhood", rule="and"),
-    "scio": by_estimator("scio"),
-    "clime (few columns)": by_estimator("clime"),
-    "tests at 5 %": by_tests(0.05),
-    "thresholded covariance": by_estimator("thresholded-covariance"),
+TABLES: dict[str, Callable[[], pd.DataFrame]] = {
+    "adult": lambda: pd.read_parquet(DATA / "adult" / "adult.parquet"),
+    "airfoil": lambda: _csv("airfoil/airfoil.csv"),
+    "sachs": lambda: _csv("sachs/sachs.csv"),
+    "ionosphere": lambda: _csv("ionosphere/ionosphere.csv"),
+    "chickenpox": lambda: _csv("chickenpox/hungary_chickenpox.csv").drop(columns="Date"),
+    "congress": lambda: _csv("congress_les/les_house_93_102_long.csv"),
+    **{name: lambda name=name: _sklearn(name) for name in ("iris", "wine", "breast_cancer", "diabetes", "digits")},
+    **{
+        name: lambda name=name: _statsmodels(name)
+        for name in ("fair", "randhie", "anes96", "modechoice", "star98", "macrodata", "grunfeld")
+    },
 }
-SLOW = {"clime (few columns)": 16, "stars (few columns)": 15, "scio": 32}  # columns above which a rule is left out
 
 
-def rankings(sample: Sample, noisy: Floats) -> Iterator[tuple[str, Floats]]:
-    """Yield every candidate: its name, and its score of all pairs of the clear columns."""
-    kept, pooled = _clear(sample)
-    penalised, refitted = (fit_graph(sample, Settings(refit=refit)).precision for refit in (False, True))
-    yield "penalised weight", np.abs(partial_correlations(penalised))
-    yield "refitted weight", np.abs(partial_correlations(refitted))
-    theta = fit_for_inference(pooled).precision
-    inference = infer_edges(pooled, theta, sample.row_errors(pooled, kept, error_forms(pooled, theta)))
-    yield "desparsified", np.nan_to_num(np.abs(inference.partial_correlation))
-    yield "desparsified / error", inference.scores
-    yield "correlation / error", np.abs(pooled.correlation) / null_standard_errors(pooled)
-    yield "evidence", score_pairs(pooled)
-    undebiased = _sample(noisy[:, kept], np.zeros(len(kept)))
-    if len(noisy) > len(kept) + 5:
-        yield "noisy inverse", np.abs(partial_correlations(np.linalg.inv(undebiased.pooled.covariance)))
-    yield "noisy pooled", score_pairs(undebiased.pooled)
+@contextmanager
+def released(table: pd.DataFrame, *words: str) -> Iterator[Bundle]:
+    """Publish a table by the plain command, and open its bundle."""
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        os.environ["DPGRAPH_HOME"] = f"{folder}/home"
+        table.to_csv(f"{folder}/t.csv", index=False)
+        command = ["publish", f"{folder}/t.csv", "--out", f"{folder}/t.tar", "--unit", "row", *words]
+        cli.main(command, standalone_mode=False)
+        with open_bundle(f"{folder}/t.tar") as bundle:
+            yield bundle
 
 
-def _sample(rows: Floats, variance: Floats, n_folds: int = 1) -> Sample:
-    names = [str(index) for index in range(rows.shape[1])]
-    return Sample([table_rows(rows, names, variance)], n_folds=n_folds)
+def truth(bundle: Bundle, table: pd.DataFrame) -> Floats:
+    """Return the clean rows as they are published, shape (n, p): pulled in, or in scores, with gaps at the center."""
+    release, sources = bundle.release, {each.name: each for each in bundle.release.sources}
+    margins = {each.name: each for each in (bundle.margins() if release.margins is not None else ())}
+    clip = release.second_moments.column_clip or 1.0 if release.second_moments else 1.0
+    found = []
+    for column in release.columns:
+        raw, source = table[column.source_name], sources.get(column.source_name)
+        if source is not None and source.has_gap_column and column.name == source.columns[1]:
+            values = raw.isna().to_numpy(float)
+        elif source is not None and source.levels:
+            values = _levels(raw, column, source)
+        else:
+            values = pd.to_numeric(raw, errors="coerce").to_numpy(float)
+        values, known = values.copy(), ~np.isnan(values)
+        if column.transform is not None:
+            if BY_RANKS:
+                values[known] = stats.norm.ppf((stats.rankdata(values[known]) - 0.5) / known.sum())
+            else:
+                margin = margins[column.source_name]
+                shares = margin.shares(release.n_rows, release.margin_variance**0.5)[: margin.n_filled]
+                values = Scores(margin.edges, middle_scores(shares, release.n_rows)).of(values)
+            values[~known] = 0.0
+        elif column.bounds and not column.standards:
+            values = np.clip(np.where(known, values, np.mean(column.bounds)), *column.bounds)
+        elif column.standards:
+            center, away = column.standards[0].center, clip * column.standards[0].scale
+            values = np.clip(np.where(known, values, center), center - away, center + away)
+        found.append(values)
+    return np.array(found).T
 
 
-def _clear(sample: Sample) -> tuple[NDArray[np.int64], PooledCovariance]:
-    kept, _ = clear_columns(sample.pooled)
-    return kept, keep_columns(sample.pooled, kept)
+def _levels(raw: pd.Series[Any], column: Column, source: Any) -> Floats:
+    texts = raw.map(lambda value: str(value).strip() if pd.notna(value) else source.gaps or "")
+    texts = texts.where(texts.isin(source.levels), source.other or "")
+    if not source.has_level_columns:
+        places = {level: float(place) for place, level in enumerate(source.levels)}
+        return np.array(texts.map(places).to_numpy(float))
+    return np.array((texts == source.levels[source.columns.index(column.name)]).to_numpy(float))
 
 
-def _spread(kept: NDArray[np.int64], sample: Sample, edges: NDArray[np.bool_], weights: Floats) -> Graph:
-    """Return a graph of the clear columns as pairs of all columns."""
-    p = len(sample.pooled.columns)
-    everywhere, strength = np.zeros((p, p), dtype=bool), np.zeros((p, p))
-    everywhere[np.ix_(kept, kept)], strength[np.ix_(kept, kept)] = edges, weights
-    upper = np.triu_indices(p, 1)
-    return everywhere[upper], np.where(everywhere, np.nan_to_num(strength), 0.0)[upper]
+def measure(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
+    """Return how far correlations of a release are from the clean ones of what it holds, and how many columns drown."""
+    names = np.array([column.source_name for column in bundle.release.columns])
+    first, second = np.triu_indices(len(names), 1)
+    pairs = tuple(each[names[first] != names[second]] for each in (first, second))
+    clean, told = _correlations(truth(bundle, table)), correlations(bundle, of_scores=True).values
+    seen = np.isfinite(told).any(axis=1)
+    return {
+        "columns": len({*names[seen]}),
+        "drowned": table.shape[1] - len({*names[seen]}),
+        "rms": float(np.sqrt(np.nanmean((np.nan_to_num(told) - clean)[pairs] ** 2))),
+    }
 
 
-def find_all(rules: dict[str, Rule], rows: Floats, sigma: Floats) -> dict[str, Graph]:
-    """Return the graph of every rule that finds one."""
-    sample, found = _sample(rows, sigma**2, n_folds=5), {}
-    for name, rule in rules.items():
-        if rows.shape[1] > SLOW.get(name, rows.shape[1]):
+def _correlations(rows: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.nan_to_num(np.corrcoef(rows.T))
+
+
+def behind(bundle: Bundle, rows: Floats) -> Floats:
+    """Return the clean correlations that links are told of: of values, and of the normal variables behind scores."""
+    coefficients = []
+    for column, values in zip(bundle.release.columns, rows.T, strict=True):
+        steps, counts = np.unique(values, return_counts=True)
+        own = Steps.of_shares(counts / counts.sum(), steps).coefficients()
+        is_latent = column.transform is not None and own[0] ** 2 >= LEAST_SHOWN
+        coefficients.append(own if is_latent else linear_coefficients())
+    return latent_correlations(_correlations(rows), np.array(coefficients))
+
+
+def judge_graph(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
+    """Return what the graph that is shown has of the clean one, and how its intervals do."""
+    graph = learn_graph(bundle).estimate
+    names = [column.name for column in bundle.release.columns]
+    if graph.inference is None or any(name not in names for name in graph.columns):
+        return {}
+    kept = [names.index(name) for name in graph.columns]
+    clean = behind(bundle, truth(bundle, table))[np.ix_(kept, kept)]
+    precision = np.linalg.pinv(clean, rcond=1e-8, hermitian=True)
+    roots = np.sqrt(np.maximum(np.diagonal(precision), 1e-300))
+    upper = np.triu_indices(len(kept), 1)
+    partial = (-precision / np.outer(roots, roots))[upper]
+    weight = np.zeros((len(kept), len(kept)))
+    for edge in graph.edges().to_dict("records"):
+        pair = [graph.columns.index(edge[end]) for end in ("source", "target")]
+        weight[min(pair), max(pair)] = abs(edge["partial_correlation"])
+    weights = weight[upper]
+    shown, link = weights >= LINK, np.abs(partial) >= LINK
+    bars = graph.inference.error_bars_at(upper)
+    held = (bars["ci_low"] <= partial) & (partial <= bars["ci_high"])
+    wrong = (bars["ci_low"] * partial < 0) & (bars["ci_high"] * partial < 0) & (np.abs(partial) > 1e-3)
+    return {
+        "held": float(held[link].mean()) if link.any() else np.nan,
+        "wrong": float(wrong.mean()),
+        "f1": 2.0 * float((shown & link).sum()) / max(1, int(shown.sum() + link.sum())),
+        "false": float((np.abs(partial[weights > 0]) < NONE).mean()) if (weights > 0).any() else np.nan,
+    }
+
+
+def judge_histograms(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
+    """Return the largest Kolmogorov distance from the table, and the share of intervals of quantiles that hold."""
+    release, distances, held = bundle.release, list[float](), list[bool]()
+    if release.margins is None:
+        return {}
+    bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
+    for margin in bundle.margins():
+        if margin.labels or not len(margin.edges):
             continue
-        try:
-            found[name] = rule(sample)
-        except DpGraphError as error:
-            print(f"    {name}: {error}", file=sys.stderr)
-    return found
+        values = np.sort(pd.to_numeric(table[margin.name], errors="coerce").dropna().to_numpy(float))
+        shares = margin.shares(release.n_rows, release.margin_variance**0.5)[: margin.n_filled]
+        below = np.searchsorted(values, margin.edges, side="left") / len(values)
+        distances.append(float(np.abs(np.cumsum(shares)[:-1] / shares.sum() - below).max()))
+        for each in summarize_margin(margin, release.n_rows, release.margin_variance, bounds[margin.name]):
+            if each.name in QUANTILES:
+                low, high = (
+                    np.searchsorted(values, end, side) for end, side in ((each.low, "left"), (each.high, "right"))
+                )
+                held.append(bool(low <= QUANTILES[each.name] * len(values) <= high))
+    return {"kolmogorov": max(distances, default=np.nan), "quantiles": float(np.mean(held)) if held else np.nan}
 
 
-def f1(found: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
-    """Return the F1 of edges, 1 for two empty graphs."""
-    size = int(found.sum() + truth.sum())
-    return 2.0 * float((found & truth).sum()) / size if size else 1.0
-
-
-def slope(found: Graph, clean: Graph) -> float:
-    """Return the slope, through the origin, of the weights of one graph against another's, over their common edges."""
-    both = found[0] & clean[0]
-    square = float(clean[1][both] @ clean[1][both])
-    return float(found[1][both] @ clean[1][both]) / square if square else np.nan
-
-
-def measure(tables: dict[str, Table], rules: dict[str, Rule], repetitions: int, seed: int = 0) -> pd.DataFrame:
-    """Return one row for each table, level of noise, repetition and rule."""
-    rng, measured = np.random.default_rng(seed), []
-    for name, table in tables.items():
-        clean = find_all(rules, table.rows, noise_of(CLEAN, table.rows))
-        for level in (CLEAN, *LEVELS, MU):
-            sigma = noise_of(level, table.rows)
-            share = float(np.median(sigma**2 / (1.0 + sigma**2)))
-            for _ in range(1 if level == CLEAN else repetitions):
-                noisy = table.rows + sigma * rng.normal(size=table.rows.shape)
-                for rule, graph in (clean if level == CLEAN else find_all(rules, noisy, sigma)).items():
-                    if rule not in clean:
-                        continue
-                    row = {"table": name, "level": level, "share": share, "rule": rule, "edges": int(graph[0].sum())}
-                    row |= {"F1": f1(graph[0], clean[rule][0]), "slope": slope(graph, clean[rule])}
-                    truth = strong_links(table.rows) if table.truth is None else table.truth
-                    row["F1 truth"] = f1(graph[0], truth[np.triu_indices(len(truth), 1)])
-                    measured.append(row)
-        print(f"  {name}: {len(table.rows)} x {table.rows.shape[1]}", file=sys.stderr, flush=True)
-    return pd.DataFrame(measured)
-
-
-def strong_links(rows: Floats) -> NDArray[np.bool_]:
-    """Return which partial correlations of clean rows are above 0.1 in size."""
-    inverse = np.linalg.inv(np.corrcoef(rows.T))
-    root = np.sqrt(np.diagonal(inverse))
-    return np.abs(inverse) > STRONG * np.outer(root, root)
-
-
-def measure_rankings(tables: dict[str, Table], repetitions: int, seed: int = 1) -> pd.DataFrame:
-    """Return the AUC of every ranking for each table, level and repetition."""
-    rng, measured = np.random.default_rng(seed), []
-    for name, table in tables.items():
-        p = table.rows.shape[1]
-        truth = table.truth
-        if truth is None:
-            truth = np.zeros((p, p), dtype=bool)
-            truth[np.triu_indices(p, 1)] = RULES["default"](_sample(table.rows, np.zeros(p)))[0]
-        for level in LEVELS:
-            for _ in range(repetitions):
-                sigma = noise_of(level, table.rows)
-                noisy = table.rows + sigma * rng.normal(size=table.rows.shape)
-                try:
-                    sample = _sample(noisy, sigma**2)
-                    kept, _ = _clear(sample)
-                    upper = np.triu_indices(len(kept), 1)
-                    edges = (truth | truth.T)[np.ix_(kept, kept)][upper]
-                    for score, values in rankings(sample, noisy):
-                        auc = roc_auc_score(edges, values[upper]) if edges.any() and not edges.all() else np.nan
-                        measured.append({"table": name, "level": level, "score": score, "AUC": auc})
-                except DpGraphError as error:
-                    print(f"    {name}, {level}: {error}", file=sys.stderr)
-    return pd.DataFrame(measured)
-
-
-def empty_graphs(rules: dict[str, Rule], n_tables: int = 20) -> pd.DataFrame:
-    """Return in how many of some tables without edges every rule sees none, and how many edges it sees on average."""
-    counts: dict[str, list[int]] = {}
-    for seed in range(n_tables):
-        rng = np.random.default_rng(1000 + seed)
-        sigma = 10.0 ** (-rng.uniform(-3.0, 25.0, 25) / 20.0)
-        rows = rng.normal(size=(2000, 25)) + sigma * rng.normal(size=(2000, 25))
-        for rule, graph in find_all(rules, rows, sigma).items():
-            counts.setdefault(rule, []).append(int(graph[0].sum()))
-    table = {rule: (np.mean(np.equal(each, 0)), np.mean(each)) for rule, each in counts.items()}
-    return pd.DataFrame(table, index=["share without edges", "mean edges"]).T
-
-
-def print_done(real: pd.DataFrame) -> None:
-    """Print the figures that the defaults are held to."""
-    little = real[(real["level"] != CLEAN) & (real["share"] < LITTLE_NOISE)]
-    slopes = little[little["rule"] == "default"].groupby("table")["slope"].mean()
-    by_rule = little.groupby(["rule", "table"])["F1 truth"].mean().unstack().dropna().mean(axis=1)
-    best = by_rule.drop("default").idxmax()
-    print(f"\nWhere the noise is less than {LITTLE_NOISE:.0%} of the variance, on {len(slopes)} real tables:")
-    print(f"slope of the default's weights against the clean ones: mean {slopes.mean():.3f}, by table")
-    print(slopes.round(3).to_string())
-    print(
-        f"F1 against the clean table's strong links: default {by_rule['default']:.3f}; the best rule, {best}, "
-        f"{by_rule[best]:.3f}"
-    )
-    met = 0.9 <= slopes.mean() <= 1.1 and by_rule["default"] >= by_rule[best]
-    print("met" if met else "NOT met", "(slope .9 to 1.1, and F1 at least the best rule's)")
+def judge_synthetic(bundle: Bundle, table: pd.DataFrame) -> dict[str, float]:
+    """Return the share of columns of synthetic rows with a value that the table's column cannot have."""
+    path = Path(bundle.path).with_name("s.csv")
+    write_synthetic(bundle, path, 5000, 1)
+    rows, bad = pd.read_csv(path), list[bool]()
+    for name in rows.columns.intersection(table.columns):
+        found, true = (pd.to_numeric(each[name], errors="coerce").dropna() for each in (rows, table))
+        below = bool(true.min() >= 0 > found.min())
+        fractions = bool((true % 1 == 0).all() and (found % 1 != 0).any())
+        bad.append(below or fractions or (true.nunique() == 2 and not found.isin(true.unique()).all()))
+    return {"impossible": float(np.mean(bad))}
 
 
 def main() -> None:
-    """Print all tables."""
+    """Print a line for each table and strength."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", default="", help="some of the tables, by name")
-    parser.add_argument("--repetitions", type=int, default=2)
-    chosen = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if not os.environ.get("DPGRAPH_DATA"):
-        sys.exit("set DPGRAPH_DATA to the folder that holds the public tables")
-    real, made = real_tables(Path(os.environ["DPGRAPH_DATA"])), simulations(np.random.default_rng(0))
-    tables = {name: table for name, table in (real | made).items() if name in (chosen.tables or name).split(",")}
+    parser.add_argument("--tables", nargs="*", default=[*TABLES], choices=[*TABLES])
+    parser.add_argument("--mu", nargs="*", type=float, default=[0.5, 1.0, 3.0, 10.0])
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--ranks", action="store_true")
+    given = parser.parse_args()
+    pd.set_option("display.width", 200)
 
-    measured = measure(tables, RULES, chosen.repetitions)
-    is_real = measured["table"].isin(list(real))
-    order = [*LEVELS, MU]
-    print("F1 against the same rule's graph without noise, mean over the real tables; edges without noise")
-    shown = measured[is_real].pivot_table(index="rule", columns="level", values="F1")[order]
-    shown["edges"] = measured[is_real & (measured["level"] == CLEAN)].groupby("rule")["edges"].mean()
-    print(shown.round(3).to_string())
-    for title, some in (("the truth, mean over the simulations", ~is_real), ("strong links, real tables", is_real)):
-        print(f"\nF1 against {title}")
-        shown = measured[some].pivot_table(index="rule", columns="level", values="F1 truth")
-        print(shown[[CLEAN, *order]].round(3).to_string())
-    print("\nSlope of the weights against those without noise, mean over the real tables")
-    print(measured[is_real].pivot_table(index="rule", columns="level", values="slope")[order].round(3).to_string())
-    print("\nTables of unrelated columns, with unequal noise")
-    print(empty_graphs({name: rule for name, rule in RULES.items() if name not in SLOW}).round(2).to_string())
+    lines = []
+    for name in given.tables:
+        table = TABLES[name]()
+        table.columns = [str(column) for column in table.columns]
+        for mu in given.mu:
+            draws = [_draw(table, mu, seed) for seed in range(given.draws)]
+            means = pd.DataFrame(draws, columns=MEASURES).mean().to_dict()
+            lines.append({"table": name, "mu": mu, **means})
+            head = (
+                ""
+                if len(lines) > 1
+                else f"{'table':14}{'n x p':>11}{'mu':>5}" + "".join(f"{each:>11}" for each in MEASURES)
+            )
+            figures = "".join(f"{means[each]:11.4g}" for each in MEASURES)
+            print(f"{head}\n{name:14}{f'{len(table)} x {table.shape[1]}':>11}{mu:5g}{figures}".strip(), flush=True)
+    print(pd.DataFrame(lines).groupby("mu")[MEASURES].mean(numeric_only=True).round(3).to_string())
 
-    auc = measure_rankings(tables, chosen.repetitions)
-    for title, some in (("the truth, simulations", made), ("the default's graph without noise, real tables", real)):
-        print(f"\nAUC of rankings of all pairs, against {title}")
-        shown = auc[auc["table"].isin(list(some))].pivot_table(index="score", columns="level", values="AUC")
-        print(shown[list(LEVELS)].round(3).to_string())
-    print_done(measured[is_real])
+
+def _draw(table: pd.DataFrame, mu: float, seed: int) -> dict[str, float]:
+    strength = ["--mu", str(mu)]
+    try:
+        with released(table, *strength) as bundle:
+            found = {
+                "refused": 0.0,
+                **measure(bundle, table),
+                **judge_histograms(bundle, table),
+                **judge_graph(bundle, table),
+                **judge_synthetic(bundle, table),
+            }
+    except DpGraphError as error:
+        print(f"  {error}"[:160], flush=True)
+        return {"refused": 1.0}
+    for name, words in OTHERS.items():
+        try:
+            with released(table, *strength, *words) as bundle:
+                other = measure(bundle, table)
+            found[name] = found["rms"] / other["rms"] if other["columns"] >= found["columns"] else np.nan
+        except DpGraphError:
+            found[name] = np.nan
+    rows = table.sample(len(table), replace=True, random_state=seed)
+    with released(rows, *strength) as bundle:
+        found |= {key: value for key, value in judge_graph(bundle, table).items() if key in ("held", "wrong")}
+        own = make_plan(Path(bundle.path).with_name("t.csv"), load_policy(None, "t", {"mu": mu})).own
+        found["forecast"] = measure(bundle, table)["rms"] / own.moments.error if own else np.nan
+    return found
 
 
 if __name__ == "__main__":

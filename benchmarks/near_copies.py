@@ -13,7 +13,7 @@ import argparse
 
 import numpy as np
 import pandas as pd
-from benchmarks.plain_commands import released
+from benchmarks.defaults import released
 from scipy import stats
 
 from dp_learn import learn_graph

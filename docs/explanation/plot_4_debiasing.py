@@ -159,7 +159,7 @@ plt.show()
 # account for it (:ref:`next pages <sphx_glr_explained_plot_6_intervals.py>`). And the matrix that is left may be
 # :ref:`indefinite <sphx_glr_explained_plot_5_indefinite.py>`.
 #
-# The simulation is small, and one estimator's. The benchmarks in ``benchmarks/defaults.py`` compare many on real tables
+# The simulation is small, and one estimator's. The benchmarks in ``benchmarks/rules.py`` compare many on real tables
 # (ADR 0010).
 #
 # References

@@ -1,4 +1,4 @@
-"""The defaults are held to what chose them: graphs that survive the noise, and weights that it does not shrink."""
+"""The default rule is held to what chose it: graphs that survive the noise, and weights that it does not shrink."""
 
 import runpy
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-BENCHMARK: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "defaults.py"))
+BENCHMARK: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "rules.py"))
 
 
 def measure(tables: dict[str, Any], *rules: str, repetitions: int = 1) -> pd.DataFrame:

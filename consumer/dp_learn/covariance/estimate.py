@@ -334,6 +334,7 @@ class NoisyCovariance(KnownErrors):
     noise_shared: FloatArray | None = None
     kurtosis: ClassVar[None] = None  # which rows themselves tell, and so they do skewness
     skewness: ClassVar[None] = None
+    ones: ClassVar[None] = None
     estimated: ClassVar[bool] = False
 
     @property
@@ -606,6 +607,8 @@ class ReleasedCovariance:
         nothing tells it.
     skewness : ndarray of shape (n_features,) or None
         The least that the columns can have, by their bounds, as from `least_skewness`; None for zeros.
+    ones : ndarray of shape (n_features,) or None
+        The share of the larger value of columns that have two, else NaN; None where nothing tells it.
     """
 
     n_rows: int
@@ -614,6 +617,7 @@ class ReleasedCovariance:
     estimated: bool = False
     kurtosis: float | None = None
     skewness: FloatArray | None = None
+    ones: FloatArray | None = None
 
     @property
     def known_noise(self) -> NoiseLaw:
@@ -634,13 +638,13 @@ class ReleasedCovariance:
     def keep(self, kept: Places) -> ReleasedCovariance:
         """Return the source on some of its columns."""
         noise = None if self.noise is None else self.noise.keep(kept)
-        skewness = None if self.skewness is None else self.skewness[kept]
-        return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise, skewness=skewness)
+        skewness, ones = (None if each is None else each[kept] for each in (self.skewness, self.ones))
+        return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise, skewness=skewness, ones=ones)
 
     def of_forms(self, forms: FloatArray) -> ReleasedCovariance:
         """Return the source on forms of its columns of which no two have one in common, whose skewness is unknown."""
         noise = None if self.noise is None else self.noise.of_forms(forms)
-        return replace(self, debiased=sandwich(forms, self.debiased), noise=noise, skewness=None)
+        return replace(self, debiased=sandwich(forms, self.debiased), noise=noise, skewness=None, ones=None)
 
 
 def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:

@@ -42,6 +42,7 @@ _REACHED = 0.999  # of a correlation, beyond which the series has no inverse, an
 _LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
 _MOST_SHOWN = 0.95  # of that of a column of few values
 _STRAIGHT = 0.9  # a correlation of values with their scores
+_CLEAR = 4.0  # standard deviations of noise, of the count of either of two values, and of all others together
 _N_DRAWS, _SEED = 16, 20261127  # the same release has the same draws
 _BY_CHANCE = 0.01  # of equal distributions, of all columns together, are found to differ
 _TOLERATED = 0.02  # between cumulative shares, where scores are a twentieth of a standard deviation apart
@@ -176,6 +177,16 @@ def reaches_of(bundle: Bundle) -> dict[str, float]:
         if _STRAIGHT < reach < 1.0:
             found[columns[margin.name].name] = reach
     return found
+
+
+def share_of_ones(bundle: Bundle, names: Sequence[str]) -> FloatArray:
+    """Return the share of the larger value of columns whose histograms show two alone, NaN of others."""
+    least, found = _CLEAR * bundle.release.margin_variance**0.5, dict[str, float]()
+    for margin in bundle.margins():
+        clear = margin.counts > least
+        if clear.sum() == 2 and abs(margin.counts[~clear].sum()) < least * len(clear) ** 0.5:
+            found[margin.name] = margin.counts[clear][1] / margin.counts[clear].sum()
+    return np.array([found.get(name, np.nan) for name in names])
 
 
 class _Distribution(NamedTuple):

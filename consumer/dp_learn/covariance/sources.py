@@ -212,8 +212,9 @@ def bundle_source(
             mean, released = _change_released(mean, released, gaps)
         scores = {}
         if bundle.release.margins is not None:
-            from dp_learn.covariance.scores import kept_steps, reaches_of  # with scipy, which others have no use for
+            from dp_learn.covariance.scores import kept_steps, reaches_of, share_of_ones  # with scipy, which few need
 
+            released = replace(released, ones=share_of_ones(bundle, names[: len(mean)]))
             scores, after = kept_steps(bundle, as_scores), replace(after, reaches=reaches_of(bundle))
         limits = [limits_of(column, scores) for column in chosen[: len(mean)]]
         skewness = least_skewness(limits, mean, released.debiased.diagonal(), released.n_rows)

@@ -47,6 +47,10 @@ kappa) (1 + 2 r^2), which is less where linked events are rare: these vary toget
 pairs of columns with weights b_ik^2 s_k^2 and b_jl^2 s_l^2, the sampling variance of b_i' S^ b_j is raised, in units of
 c_ii c_jj. As a mean it stays within reason where columns are nearly collinear and b is large. Noise in r would raise it
 on average, so r is shrunk by 1 - se^2 / r^2, not below zero.
+
+Two columns of 0 and 1 that are nearly equal differ in few rows. The fourth cumulant of their difference is about v - 3
+v^2, with its variance v. It counts with half of what a form has of one less the other. Of correlations of .8 to .98,
+errors are then .97 to 1.01 of the simulated ones. They were .2 to .6 of them without.
 """
 
 from __future__ import annotations
@@ -79,6 +83,7 @@ if TYPE_CHECKING:
 
 CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
 _BINS = 256
+_ALIKE = 0.7  # a correlation of columns of two values, from which on their difference is rarer than a normal one
 
 
 def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -113,7 +118,7 @@ def at_least_model(errors: FormErrors, pooled: PooledCovariance, b: FloatArray) 
 
 def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
     c = clean_forms(pooled, b)
-    model = ErrorTerms(((pooled.sampling_factor, c, c),)) + _mechanism(pooled, c, b)
+    model = ErrorTerms(((pooled.sampling_factor, c, c),), _near_copies(pooled, b)) + _mechanism(pooled, c, b)
     excess = excess_products(pooled, b, c.diagonal(), entry_variances)
 
     def part(rows: slice) -> FormErrors:
@@ -390,6 +395,26 @@ def limits_of(column: Column, scores: Mapping[str, Steps]) -> tuple[float, float
     return column.bounds
 
 
+def _near_copies(pooled: PooledCovariance, b: FloatArray) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    """Return the fourth order of differences of columns of two values that are nearly equal, or opposite.
+
+    A difference of -1, 0 or 1 with the variance v and a small mean has the fourth cumulant v - 3 v^2.
+    """
+    ones = pooled.sources[0].ones
+    if ones is None:
+        return ()
+    two = np.flatnonzero(ones * np.diagonal(pooled.covariance) > 0.0)
+    kept, units = keep_columns(pooled, two), np.sqrt(ones[two] * (1.0 - ones[two]))
+    first, second = np.nonzero(np.triu(np.abs(kept.correlation) > _ALIKE, 1))
+    if not len(first):
+        return ()
+    r, own = kept.correlation[first, second], b[:, two] * (kept.deviations / units)
+    shared = 2.0 * np.minimum(np.abs(r), 1.0) * units[first] * units[second]
+    v = np.maximum(units[first] ** 2 + units[second] ** 2 - shared, 1.0 / pooled.n_rows)
+    fourth = np.maximum(v - 3.0 * v * v, 0.0) * (pooled.sampling_factor / pooled.kurtosis)
+    return (((own[:, first] - np.sign(r) * own[:, second]) / 2.0, fourth),)
+
+
 def excess_products(
     pooled: PooledCovariance, b: FloatArray, size: FloatArray, variances: Callable[[PooledCovariance], FloatArray]
 ) -> Callable[[slice], FloatArray] | None:
@@ -414,6 +439,9 @@ def excess_products(
     r *= np.maximum(1.0 - variances(of_kept) / np.maximum(r * r, 1e-300), 0.0)
     excess = np.maximum(1.0 + r * np.outer(g, g) - pooled.kurtosis * (1.0 + 2.0 * r * r), 0.0)
     np.fill_diagonal(excess, 0.0)
+    if (ones := pooled.sources[0].ones) is not None:
+        has_two = ones[kept] > 0.0
+        excess[np.outer(has_two, has_two) & (np.abs(of_kept.correlation) > _ALIKE)] = 0.0  # as of `_near_copies`
     share = size / np.maximum(b * b @ np.maximum(np.diagonal(pooled.covariance), 0.0), 1e-300)
     weights = (b[:, kept] * of_kept.deviations) ** 2 * share[:, None]
     return lambda rows: weights[rows] @ excess @ weights.T * (pooled.sampling_factor / pooled.kurtosis)

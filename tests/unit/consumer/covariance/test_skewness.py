@@ -28,10 +28,9 @@ def skewness_of(values: np.ndarray, column: Column) -> float:
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95])
 def test_the_skewness_of_two_values_is_exact(share: float) -> None:
     """As scipy computes it, of bounds as of a level, whose column is zero or one whatever its bounds."""
-    level = np.where(np.arange(1000) < 1000 * share, 1.0, 0.0)
+    level = (np.arange(1000) < 1000 * share) * 1.0
     assert skewness_of(level, column_of(-1.0, 1.0, block="k")) == pytest.approx(stats.skew(level), abs=1e-9)
-    values = np.where(np.arange(1000) < 1000 * share, 7.0, -2.0)
-    assert skewness_of(values, column_of(-2.0, 7.0)) == pytest.approx(stats.skew(values), abs=1e-9)
+    assert skewness_of(9 * level - 2, column_of(-2.0, 7.0)) == pytest.approx(stats.skew(level), abs=1e-9)
 
 
 def test_scores_have_the_limits_of_their_steps() -> None:
@@ -39,18 +38,22 @@ def test_scores_have_the_limits_of_their_steps() -> None:
     values = np.where(np.arange(1000) < 950, -0.06, 1.96)
     column = column_of(0.0, 1.0, transform=Scores(name="scores"))
     steps = Steps(np.array([0.95]), np.array([-0.06, 1.96]))
-    limits = [limits_of(column, {"a": steps}), limits_of(column, {})]
-    found = least_skewness(limits, np.full(2, values.mean()), np.full(2, values.var()), 1000)
-    assert found == pytest.approx([stats.skew(values), 0.0])
+    limits = [limits_of(column, each) for each in ({"a": steps}, {})]
+    assert least_skewness(limits, np.full(2, values.mean()), np.full(2, values.var()), 1000) == pytest.approx(
+        [stats.skew(values), 0.0]
+    )
     (beyond,) = least_skewness([(0.0, 1.0)], np.array([-0.01]), np.array([0.02]), 100)
     assert beyond == 10.0 - 0.1  # as skewed as the largest of so many rows
 
 
 def test_linked_events_vary_as_stated() -> None:
-    """Two of a skewness g with the correlation r have E[z_i^2 z_j^2] = 1 + r g^2, and without a link normal errors."""
-    n_rows, r, skewness = 10**8, 0.4, np.full(3, 4.0)
+    """Two of a skewness g have E[z_i^2 z_j^2] = 1 + r g^2, without a link normal errors, and signs 1 - r^2."""
+    n_rows, r, eye = 10**8, 0.4, np.eye(3)
     noise = noise_of_one_round(n_rows, np.ones(3), np.zeros(3), 0.0, (0.0, 0.0))
-    correlation = np.array([[1.0, r, 0.0], [r, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    pooled = combine_sources("abc", [ReleasedCovariance(n_rows, correlation, noise, skewness=skewness)])
-    found = form_errors(pooled, np.eye(3)).products * (n_rows - 1)
-    assert found[[0, 0], [1, 2]] == pytest.approx([1.0 + 16.0 * r - r**2, 1.0], rel=1e-3)
+    linked = np.array([[1, r, 0], [r, 1, 0], [0, 0, 1]])
+    skewed = ReleasedCovariance(n_rows, linked, noise, skewness=np.full(3, 4.0))
+    found = form_errors(combine_sources("abc", [skewed]), eye).products[0] * n_rows
+    assert found[1:] == pytest.approx([7.24, 1], rel=1e-3)
+    twins = ReleasedCovariance(n_rows, 0.98 + 0.02 * eye, noise, ones=np.array([0.5, 0.5, 0]))
+    found = form_errors(combine_sources("abc", [twins]), eye).along(-0.98)[0] * n_rows
+    assert found[1] == pytest.approx(0.0396, rel=0.02)
