@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
-from tests.statistical.transcripts import Turn, record, two_rounds, worst_neighbours
+from tests.statistical.transcripts import Turn, noisy_of, record, two_rounds, worst_neighbours
 
 from dp_bundle.manifest.noise import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
@@ -301,13 +301,13 @@ def _of_step(turn: Turn) -> Drawn:
             *(normal(1.0, 0.0), 2000, (0.9, 1.1), 0.0),
         )
     if isinstance(step, NoisyLengths | NoisyCounts):  # both in whole numbers
-        exact = step.in_units(statistic) if isinstance(step, NoisyLengths) else statistic
+        exact, sigma = noisy_of(step, statistic)
         size = np.size(exact)
 
         def draw(n: int, rng: Keystream) -> Any:
             return np.array([np.reshape(step.draw(statistic, rng) - exact, size) for _ in range(n)], dtype=float)
 
-        return Drawn(draw, normal(step.sigma), max(8000 // size, 200), (0.9, 1.1))
+        return Drawn(draw, normal(sigma), max(8000 // size, 200), (0.9, 1.1))
     scores = np.rint(np.arange(32) / step.mechanism.epsilon).astype(np.int64)  # so far apart that chances differ
     return Drawn(
         lambda n, rng: np.array([step.draw(scores, rng) for _ in range(n)], dtype=float)[:, None],
@@ -318,8 +318,7 @@ def _of_step(turn: Turn) -> Drawn:
 
 def _on_sums(step: Any, statistic: Any, outcome: Any) -> Floats:
     """Return the noise on the diagonal, but for the constant's own, in standard deviations."""
-    sigma, grid = step.gaussian.sigma_and_grid()
-    exact = grid.round(statistic.steps).astype(np.float64) * grid.step
+    exact, sigma = noisy_of(step, statistic)
     return np.asarray(np.diagonal(outcome.matrix - exact)[:-1] / sigma)
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.manifest.noise import Neighbours
+from dp_bundle.manifest.noise import Neighbours, mu_implied_by_epsilon
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.strength import GaussianDP
-from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.mechanisms.two_round import NoisySums, TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.margins import RawColumn
 from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths
 from dp_publish.sampling.keystream import Keystream
 
 Floats = NDArray[np.float64]
@@ -111,12 +112,26 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
+def loss_of(step: Any, one: Any, other: Any) -> float:
+    """Return the mu with which a step's law, as it is, tells two statistics apart at the most."""
+    if isinstance(step, Choice):  # as a mechanism does whose log-ratios have the range that they have here
+        law = step.mechanism.log_probabilities
+        return mu_implied_by_epsilon(float(np.ptp(law(one) - law(other))) / 2)
+    (mine, sigma), (theirs, _) = noisy_of(step, one), noisy_of(step, other)
+    return float(np.linalg.norm(mine - theirs)) / sigma
+
+
+def noisy_of(step: Any, statistic: Any) -> tuple[Any, float]:
+    """Return what a step adds Gaussian noise to, and the noise's standard deviation."""
+    if isinstance(step, NoisySums):
+        sigma, grid = step.gaussian.sigma_and_grid()
+        return grid.round(statistic.steps).astype(np.float64) * grid.step, sigma
+    return step.in_units(statistic) if isinstance(step, NoisyLengths) else statistic, step.sigma
+
+
 def judge_turn(turn: Turn, statistic: Any, n_rows: int = 1) -> tuple[float, str]:
     """Return the exact mu of a step on two tables, and what is wrong with it if so many rows were replaced."""
-    step = turn.step
-    moved, loss = step.moved(turn.statistic, statistic), step.loss(turn.statistic, statistic)
-    if moved > n_rows * step.sensitivity:
-        return loss, f"a row moves the {step.name} by {moved / n_rows:.4g}, above its {step.sensitivity:.4g}"
+    step, loss = turn.step, loss_of(turn.step, turn.statistic, statistic)
     if loss > n_rows * step.mu * SLACK:
         return loss, f"a row is told apart by the {step.name} with mu = {loss / n_rows:.4g}, above its {step.mu:.4g}"
     return loss, ""

@@ -73,12 +73,6 @@ class NoisyLevels:
         far = -float(special.ndtri(EXCEPTED_DELTA / (2 * self.n_columns * self.max_rows)))
         return math.ceil(far * self.sigma + self.max_rows + 0.5)
 
-    @staticmethod
-    def moved(one: Counts, other: Counts) -> float:
-        """Return the distance of the counts of values that occur in both tables."""
-        both = ((mine, theirs, {*mine} & {*theirs}) for mine, theirs in zip(one, other, strict=True))
-        return math.sqrt(sum((mine[value] - theirs[value]) ** 2 for mine, theirs, values in both for value in values))
-
     def draw(self, statistic: Counts, rng: Keystream) -> list[dict[str, int]]:
         """Return the values of every column whose noisy counts are not below the threshold, with these.
 
@@ -92,10 +86,6 @@ class NoisyLevels:
             kept = np.flatnonzero(noisy >= self.threshold).tolist()
             found.append({values[place]: int(noisy[place]) for place in kept})
         return found
-
-    def loss(self, one: Counts, other: Counts) -> float:
-        """Return the distance over the noise's standard deviation; what is excepted apart."""
-        return self.moved(one, other) / self.sigma
 
 
 def count_values(words: pa.Array, counts: Counter[str]) -> None:

@@ -51,7 +51,7 @@ from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
-from dp_publish.covariance.scaling import GRID_BITS, scaling_around
+from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds.margins import (
     MOST_COLUMNS,
     Described,
@@ -114,29 +114,9 @@ class NoisySums:
         """The most that it may cost a row."""
         return self.gaussian.mu
 
-    @property
-    def sensitivity(self) -> float:
-        """The most that replacing a row moves the sum in the Frobenius norm, in the matrix's units."""
-        return self.gaussian.sensitivity
-
-    @staticmethod
-    def moved(one: ExactMoments, other: ExactMoments) -> float:
-        """Return the Frobenius norm of the difference, from exact integers."""
-        return math.ldexp(_norm(one.steps - other.steps), -2 * GRID_BITS)
-
     def draw(self, statistic: ExactMoments, rng: Keystream) -> NoisyMoments:
         """Return the sum with noise."""
         return self.gaussian.draw(statistic, rng)
-
-    def loss(self, one: ExactMoments, other: ExactMoments) -> float:
-        """Return the distance of both sums on the grid over the noise's standard deviation on the diagonal."""
-        sigma, grid = self.gaussian.sigma_and_grid()
-        return grid.step * _norm(grid.round(one.steps) - grid.round(other.steps)) / sigma
-
-
-def _norm(integers: NDArray[Any]) -> float:
-    """Return the Frobenius norm of a matrix of Python integers."""
-    return math.sqrt(sum(int(entry) ** 2 for entry in integers.flat))
 
 
 @dataclass(frozen=True)

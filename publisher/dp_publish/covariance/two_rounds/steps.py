@@ -1,19 +1,16 @@
-"""The private steps of a release in two rounds: each with its sensitivity, its cost, and what its law tells.
+"""The private steps of a release in two rounds: each with its sensitivity and its cost.
 
 A release is a sequence of steps. Which one comes next, and its every setting, follow from the outcomes before it and
 from public facts. The table decides only the statistic that a step draws its outcome from. So a release is written
-once, for whoever plays it (`Play`). To publish is to draw every outcome, and to audit is to ask what the law of the
-same outcomes would be on another table.
+once, for whoever plays it (`Play`). To publish is to draw every outcome. Tests ask what the law of the same outcomes
+would be on another table.
 """
 
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
-import numpy as np
-
 from dp_bundle.base.arrays import Integers
-from dp_bundle.manifest.noise import mu_implied_by_epsilon
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
@@ -38,18 +35,8 @@ class Step(Protocol[Statistic, Outcome]):
     def mu(self) -> float:
         """The most that it may cost a row."""
 
-    @property
-    def sensitivity(self) -> float:
-        """The most that replacing a row moves the statistic, as `moved` measures it."""
-
-    def moved(self, one: Statistic, other: Statistic) -> float:
-        """Return how far apart the statistics of two tables are."""
-
     def draw(self, statistic: Statistic, rng: Keystream) -> Outcome:
         """Return an outcome; the statistic is private."""
-
-    def loss(self, one: Statistic, other: Statistic) -> float:
-        """Return a mu with which its law, as it is, tells two statistics apart at the most."""
 
 
 class Play(Protocol):
@@ -69,26 +56,15 @@ class Choice:
 
     name: str
     mechanism: ExponentialMechanism
-    sensitivity: ClassVar[float] = 1.0
 
     @property
     def mu(self) -> float:
         """The most that it may cost a row."""
         return self.mechanism.mu
 
-    @staticmethod
-    def moved(one: Integers, other: Integers) -> float:
-        """Return the largest difference of two scores."""
-        return float(np.abs(one - other).max())
-
     def draw(self, statistic: Integers, rng: Keystream) -> int:
         """Return the place of the outcome."""
         return self.mechanism.choose(statistic, rng)
-
-    def loss(self, one: Integers, other: Integers) -> float:
-        """Return the mu of a mechanism whose log-ratios have the range that they have on these tables."""
-        ratios = self.mechanism.log_probabilities(one) - self.mechanism.log_probabilities(other)
-        return mu_implied_by_epsilon(float(np.ptp(ratios)) / 2)
 
 
 @dataclass(frozen=True)
@@ -120,20 +96,11 @@ class NoisyCounts:
         """The standard deviation of the noise on a count; more than it has to be where mu hides nothing anyway."""
         return max(self.sensitivity / self.mu * _UP, _LEAST_SIGMA)
 
-    @staticmethod
-    def moved(one: Integers, other: Integers) -> float:
-        """Return the distance of all counts together."""
-        return math.sqrt(float(np.sum((one - other).astype(np.float64) ** 2)))
-
     def draw(self, statistic: Integers, rng: Keystream) -> Integers:
         """Return the counts with noise, in whole numbers."""
         noise = sample_rounded_gaussian(self.sigma, statistic.size, rng).reshape(statistic.shape)
         noisy: Integers = statistic + noise
         return noisy
-
-    def loss(self, one: Integers, other: Integers) -> float:
-        """Return the distance over the noise's standard deviation."""
-        return self.moved(one, other) / self.sigma
 
 
 @dataclass(frozen=True)
@@ -176,14 +143,6 @@ class NoisyLengths:
         """Return an exact sum in units of 2^-bits, rounded down."""
         return (total << self.bits) // self.most
 
-    def moved(self, one: int, other: int) -> float:
-        """Return the difference of two exact sums, in units of 2^-bits."""
-        return float(abs(self.in_units(one) - self.in_units(other)))
-
     def draw(self, statistic: int, rng: Keystream) -> int:
         """Return the sum with noise, in units of 2^-bits."""
         return self.in_units(statistic) + int(sample_rounded_gaussian(self.sigma, 1, rng)[0])
-
-    def loss(self, one: int, other: int) -> float:
-        """Return the distance over the noise's standard deviation."""
-        return self.moved(one, other) / self.sigma

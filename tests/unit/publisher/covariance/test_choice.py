@@ -11,22 +11,21 @@ from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
-from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.covariance.scaling import scaling_for
 from dp_publish.policy.model import Privacy
-
-
-def _scaling(p: int, *, with_mean: bool = True) -> Scaling:
-    return scaling_for([(-1.0, 1.0)] * p, with_mean=with_mean)
 
 
 def test_choice_changes_where_it_should() -> None:
     """With a mu it is Gaussian noise; with a pure epsilon eigenvectors for few rows, or else it depends on columns."""
-    assert choose_mechanism(1000, _scaling(13), GaussianDP(1.0))[0] is Gaussian
-    assert choose_mechanism(1000, _scaling(13), ApproximateDP(1.0, 1e-6))[0] is Gaussian
-    assert choose_mechanism(200, _scaling(13), PureDP(0.1))[0] is Eigenvectors
-    assert choose_mechanism(10**7, _scaling(13), PureDP(1.0))[0] is WishartDifference
-    assert choose_mechanism(10**7, _scaling(1), PureDP(1.0))[0] is Laplace
-    assert choose_mechanism(10**7, _scaling(2000), PureDP(1.0))[0] is Laplace  # as the other takes too long
+    for n_rows, p, strength, kind in (
+        (1000, 13, GaussianDP(1.0), Gaussian),
+        (1000, 13, ApproximateDP(1.0, 1e-6), Gaussian),
+        (200, 13, PureDP(0.1), Eigenvectors),
+        (10**7, 13, PureDP(1.0), WishartDifference),
+        (10**7, 1, PureDP(1.0), Laplace),
+        (10**7, 2000, PureDP(1.0), Laplace),  # as the other takes too long
+    ):
+        assert choose_mechanism(n_rows, scaling_for([(-1.0, 1.0)] * p), strength)[0] is kind
 
 
 @pytest.mark.parametrize(
@@ -48,6 +47,6 @@ def test_two_rounds_are_chosen_where_they_can_be(n_columns: int, settings: dict[
     """
     privacy = Privacy.model_validate({"release": "covariance", **settings})
     assert privacy.strength is not None
-    kind, reason = choose_for_policy(privacy, privacy.strength, _scaling(n_columns), lambda: 10**6)
+    kind, reason = choose_for_policy(privacy, privacy.strength, scaling_for([(-1.0, 1.0)] * n_columns), lambda: 10**6)
     assert kind.name == name
     assert name in reason

@@ -18,7 +18,7 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart import Wishart, degrees_tight, delta_of_wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
-from dp_publish.covariance.scaling import Scaling, frobenius_sensitivity, scaling_for
+from dp_publish.covariance.scaling import frobenius_sensitivity, scaling_for
 from dp_publish.sampling.fixed_point import precise_normals
 from dp_publish.sampling.gaussian import PLACES, normal_parts
 from dp_publish.sampling.keystream import insecure_keystream
@@ -157,14 +157,10 @@ def test_guarantee_that_cannot_be_confirmed_is_refused() -> None:
         release(Wishart, moments, ApproximateDP(1.0, 1e-13))
 
 
-def _scaling(p: int, *, with_mean: bool = True) -> Scaling:
-    return scaling_for([(-1.0, 1.0)] * p, with_mean=with_mean)
-
-
 def test_noise_is_exact() -> None:
     """The release equals the exact rational sum, rounded to the grid, of the same normal numbers."""
     rows = np.random.default_rng(0).uniform(-1, 1, (50, 2))
-    moments = moments_of_batch(rows, _scaling(2))
+    moments = moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 2))
     mechanism = make(WishartDifference, moments, PureDP(3.0))
     noisy = mechanism.draw(moments, insecure_keystream(9))
 
@@ -191,7 +187,7 @@ def test_limbs_give_the_products_of_integers() -> None:
 @pytest.mark.parametrize(("epsilon", "max_rows"), [(1e-4, 1), (3.0, 20), (700.0, 1)])
 def test_places_make_the_exception_as_small_as_stated(p: int, epsilon: float, max_rows: int) -> None:
     """The chances of what goes wrong add up to less than 2^-40 / (1 + e^(2 epsilon)), whatever the numbers are."""
-    mechanism = WishartDifference(_scaling(p), REPLACE_ONE, PureDP(epsilon), max_rows)
+    mechanism = WishartDifference(scaling_for([(-1.0, 1.0)] * p), REPLACE_ONE, PureDP(epsilon), max_rows)
     m, d, places = mechanism.degrees, p + 1, mechanism.places
     allowed = -40 - (2 * epsilon + math.log1p(math.exp(-2 * epsilon))) / math.log(2)  # log2 of it
     normals = math.log2(2 * m * d) + 16 - places
