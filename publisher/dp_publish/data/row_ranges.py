@@ -172,6 +172,7 @@ def _describe(path: Place) -> list[Any]:
 
 
 _PAGE_BUFFER = 2**18
+_CODED = 2**16  # rows of a row group, on average, from which on words are read by their places in its dictionary
 _MOST_OPEN = 8  # files that stay so
 _KEY = re.compile(r"([^=./][^=/]*)=(.*)", re.DOTALL)
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -181,8 +182,17 @@ Opened: TypeAlias = Callable[[Path], tuple[pq.ParquetFile, int]]  # the first fe
 
 
 def _open(path: Path) -> tuple[pq.ParquetFile, int]:
-    """Open a file here, and return when it was changed."""
-    return pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False), path.stat().st_mtime_ns
+    """Open a file here, and return when it was changed; of words in large row groups, each is decoded once.
+
+    A batch ends with its row group then, so that small ones are read as they are.
+    """
+    file = pq.ParquetFile(path)
+    about = file.metadata
+    coded = [each.path for each in file.schema if about.num_rows >= _CODED * about.num_row_groups]
+    return (
+        pq.ParquetFile(path, metadata=about, read_dictionary=coded, buffer_size=_PAGE_BUFFER, pre_buffer=False),
+        path.stat().st_mtime_ns,
+    )
 
 
 @contextlib.contextmanager
@@ -292,11 +302,8 @@ class ParquetFiles:
         """Return a file's rows with some columns of the schema, in their types."""
         columns = {}
         for name in names:
-            wanted = self.schema.field(name).type
-            if name in self.keys:
-                columns[name] = pa.repeat(pa.scalar(self.keys[name][place], wanted), batch.num_rows)
-                continue
-            cells = batch.column(name)
+            wanted, keys = self.schema.field(name).type, self.keys.get(name)
+            cells = batch.column(name) if keys is None else pa.repeat(keys[place], batch.num_rows)
             try:
                 columns[name] = pc.cast(cells, wanted)
             except pa.ArrowException:  # which quotes the value

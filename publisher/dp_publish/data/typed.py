@@ -77,13 +77,12 @@ class Cells:
                 cells, written = batch.column(stored), self.own.get(stored, self.written)
                 arrays, fits = _read(cells, name, kind, source, written)
                 columns |= zip(published, arrays, strict=True)
-                place = -1 if fits is None or written.is_found else pc.index(fits, False).as_py()
-                if place >= 0:
+                if fits is not None and fits.false_count and not written.is_found:
+                    place = pc.index(fits, False).as_py()
                     faults.append((place, stored, _fault_at(place, cells, source, written)))
             if faults:
                 raise UnfitError(faults)
-            wanted = {name: columns[name].type if kind == AS_IT_IS else TYPES[kind] for name, kind in kinds.items()}
-            arrays = [pc.cast(columns[name], kind) for name, kind in wanted.items()]
+            arrays = [pc.cast(columns[name], TYPES.get(kind, columns[name].type)) for name, kind in kinds.items()]
         return pa.RecordBatch.from_arrays(arrays, names=list(kinds))
 
 
@@ -98,7 +97,7 @@ def _read(
         values = values if kind == AS_IT_IS else _convert(values, name, TYPES[kind])
     elif kind == "text":
         values = pc.cast(values, pa.string())
-        fits = pc.fill_null(pc.invert(is_lost(values)), True)
+        fits = pc.invert(is_lost(values))
     elif kind != AS_IT_IS:
         values, fits = (read_integers if kind == "integer" else read_numbers)(pc.cast(values, pa.string()), written)
     return [values] if source is None else _published(values, source), fits
@@ -128,16 +127,17 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tup
     SchemaError
         The values are of another type.
     """
-    encode_typed, values = KINDS[source.kind].encode, decoded(values)
+    encode_typed, kind = KINDS[source.kind].encode, values.type
+    is_coded = pa.types.is_dictionary(kind) and kind.value_type == pa.string() and len(values.dictionary) < len(values)
+    values = values if is_coded else decoded(values)
     try:
         if format_of(source) and pa.types.is_integer(values.type):
             values = pc.cast(values, pa.string())
-        if not (source.levels or is_text(values.type)):
+        if not (source.levels or is_coded or is_text(values.type)):
             return _published(values if encode_typed is None else encode_typed(values), source), None
         coded = values.dictionary_encode()  # every value once
-        read = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
-        numbers, fits = (each.take(coded.indices) for each in read)
-        return _published(numbers, source), pc.fill_null(fits, True)
+        numbers, fits = (_codes if source.levels else _moments)(coded.dictionary, source, missing)
+        return _published(numbers.take(coded.indices), source), fits.take(coded.indices) if fits.false_count else None
     except Exception:  # which quotes the value, whatever it is
         said = fault_of_source(source, pa.array([], pa.string()))
         raise SchemaError(f"column {source.name!r} has a value that {said}") from None

@@ -7,8 +7,9 @@ Two steps look at the table, each with a cost of its own (`shares`), and everyth
 2. **Levels.** The values of columns of words, those that are frequent (`levels`).
 
 Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is read. Places of rows are
-public. So the values of a column fit into memory, whatever they are. Where an entity's rows are protected, as many are
-drawn at random. How many it has, and where, would move the places of all rows behind them.
+public. So the values of a column fit into memory, whatever they are. Where an entity's rows are protected, or folders
+have keys, as many are drawn at random. How many rows an entity has, or a row's key, moves the places of all rows behind
+them.
 """
 
 import math
@@ -28,7 +29,7 @@ from dp_bundle.manifest.guarantee import Discovery
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, Kinds, stored_kind
-from dp_publish.data.row_ranges import BLOCK, RawBatches, spread
+from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
 from dp_publish.discovery.looks import (
@@ -187,15 +188,6 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     table = replace(table, cells=replace(table.cells, own=own), layout=None)
     rest = rest.changed(columns=sections | dropped, sought=None, finds_gaps=True)
     return Decided(table, rest, discovery, left_out, truths)
-
-
-def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
-    """Yield blocks of rows that are evenly spread by their places alone; all of them if these are not too many."""
-    every, start = spread(n_rows), 0
-    for batch in batches:
-        blocks = np.arange(start, start + batch.num_rows) // BLOCK
-        yield batch if every == 1 else batch.filter(pa.array(blocks % every == 0))
-        start += batch.num_rows
 
 
 @dataclass(frozen=True)

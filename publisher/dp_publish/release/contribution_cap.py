@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
-from dp_publish.data.row_ranges import RawBatches, spread
+from dp_publish.data.row_ranges import BLOCK, RawBatches, spread
 from dp_publish.data.table import Lines, Table
 
 NAME, N_ROWS = "entity", "n_rows"  # the columns of counts
@@ -200,10 +200,20 @@ def _decoded(words: pa.Array) -> pa.Array:
     return words
 
 
+def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
+    """Yield blocks of rows that are evenly spread by their places alone; all of them if these are not too many."""
+    every, start = spread(n_rows), 0
+    for batch in batches:
+        blocks = np.arange(start, start + batch.num_rows) // BLOCK
+        yield batch.filter(pa.array(blocks % every == 0))
+        start += batch.num_rows
+
+
 def drawn(batches: Iterable[pa.RecordBatch], n_rows: int) -> RawBatches:
     """Yield a simple random sample of so many rows, whose size is public; all of them if these are not too many."""
-    wanted, chance = n_rows // spread(n_rows), np.random.default_rng(secrets.randbits(128))
+    chance, start = np.random.default_rng(secrets.randbits(128)), 0
+    places = np.sort(chance.choice(n_rows, n_rows // spread(n_rows), replace=False, shuffle=False))
     for batch in batches:
-        n_drawn = chance.hypergeometric(wanted, n_rows - wanted, batch.num_rows)
-        yield batch.take(pa.array(chance.choice(batch.num_rows, n_drawn, replace=False)))
-        wanted, n_rows = wanted - n_drawn, n_rows - batch.num_rows
+        first, last = np.searchsorted(places, (start, start + batch.num_rows))
+        yield batch.take(pa.array(places[first:last] - start))
+        start += batch.num_rows

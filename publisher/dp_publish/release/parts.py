@@ -304,8 +304,7 @@ class LocalWork:
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
             keystream, own = SecureKeystream(), RowReport()
-            rows = batch_rows(len(columns)) // 4  # as many cores hold a batch each, and one that waits to be written
-            raw = table.read(kinds, rows, wanted.start, wanted.stop)
+            raw = table.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
             batches = (add_noise(batch, columns, keystream, own) for batch in raw)
             return list(write_parts(batches, columns, making.new_file, told.add, wanted.first_part)), own
 

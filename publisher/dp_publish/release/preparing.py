@@ -36,13 +36,13 @@ from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.kinds import Kinds, published
 from dp_publish.data.row_ranges import RawBatches
 from dp_publish.data.table import Source, Table, reads_alone
-from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
+from dp_publish.discovery.finding import Decided, Read, Told, decide, discover
 from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.columns import choose_columns, resolve
-from dp_publish.policy.model import Policy, Privacy, Sought
+from dp_publish.policy.model import Policy, Privacy
 from dp_publish.release.begun import Contents, Part
-from dp_publish.release.contribution_cap import EntityCap, drawn
+from dp_publish.release.contribution_cap import EntityCap, drawn, thinned
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.targets import Target
@@ -153,8 +153,9 @@ class DiscoveringMaker:
         sample = None if capped or table.survey is None else table.survey().sample
         if sample is not None:
             return lambda kinds: (table.cells.read(batch, kinds) for batch in sample)
-        chosen, n_rows = (drawn, _count_rows(read, self._found)) if capped else (thinned, table.count_rows())
-        return lambda kinds: chosen(read(kinds), n_rows)
+        choose = drawn if capped or table.partitions else thinned  # unless places of rows are public
+        n_rows = table.count_rows() - self.work.report.n_over_cap
+        return lambda kinds: choose(read(kinds), n_rows)
 
     def _guarantee_of(self, rest: Guarantee | None, decided: Decided) -> Guarantee:
         """Return the guarantee of what was found and of the release together."""
@@ -175,11 +176,6 @@ class DiscoveringMaker:
 def _parts(privacy: Privacy) -> float:
     """Return by how much a row is protected better than the unit: noise on rows is drawn anew for each."""
     return math.sqrt(privacy.max_rows) if privacy.release == "rows" else privacy.max_rows
-
-
-def _count_rows(read: Read, found: Sought) -> int:
-    first = found.names[0]
-    return sum(batch.num_rows for batch in read({first: "text" if first in found.looked else "raw"}))
 
 
 @dataclass(frozen=True)

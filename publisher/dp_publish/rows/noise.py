@@ -31,6 +31,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -216,6 +217,7 @@ def _steps_within(column: Column) -> tuple[int, int]:
     return (-_EXACT, _EXACT) if column.bounds is None else _steps(column.bounds, column.cell_noise.granularity)
 
 
+@cache
 def _steps(bounds: Bounds, granularity: float) -> tuple[int, int]:
     step = Fraction(granularity)  # exact: a quotient of floats could underflow past a bound
     return math.ceil(Fraction(bounds[0]) / step), math.floor(Fraction(bounds[1]) / step)

@@ -37,6 +37,11 @@ def open_policy(**privacy: object) -> Policy:
     return Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"release": "covariance", "mu": 1.0, **privacy}})
 
 
+def released(data: Any, policy: Policy, folder: Path) -> Receipt:
+    """Return the receipt of a release into a folder."""
+    return publish(data, policy, out=folder / "t.tar", key=KEY, ledger=Ledger(folder / "ledger"))
+
+
 def people(n: int, seed: int = 1) -> pd.DataFrame:
     """Return a made-up survey, with words, dates, gaps, an identifier and a constant."""
     rng = np.random.default_rng(seed)
@@ -64,9 +69,7 @@ def published(tmp_path: Path) -> Receipt:
     people(4000).assign(seen=lambda frame: frame["seen"].dt.strftime("%d.%m.%Y")).to_csv(
         tmp_path / "t.csv", sep=";", decimal=",", index=False
     )
-    return publish(
-        tmp_path / "t.csv", open_policy(mu=2.0), out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger")
-    )
+    return released(tmp_path / "t.csv", open_policy(mu=2.0), tmp_path)
 
 
 def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> None:
@@ -108,7 +111,7 @@ def test_levels_that_a_code_book_puts_in_an_order_are_one_column(release: str, t
     measures = dict.fromkeys(labels, "ordinal")
     pyreadstat.write_sav(answers, tmp_path / "t.sav", variable_value_labels=labels, variable_measure=measures)
     policy = open_policy(mu=4.0, release=release).model_copy(update={"find": True})
-    done = publish(tmp_path / "t.sav", policy, out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger"))
+    done = released(tmp_path / "t.sav", policy, tmp_path)
     mood = done.release.sources[0]
     assert (mood.kind, mood.levels, len(mood.columns)) == ("ordered", ("bad", "fair", "good", "great"), 2)
     assert done.release.columns[0].bounds == (0.0, 3.0)
@@ -154,17 +157,17 @@ def test_numbers_are_read_as_people_write_them(
 def test_text_is_looked_at_alike_on_every_route(tmp_path: Path) -> None:
     """Whether it is of a text file, of Parquet, a dictionary's, or a column of objects."""
     cells = {"x": ["12.5%", "3", "refused", "7"], "day": ["31.01.2026"] * 4, "sure": ["yes", "no"] * 2}
-    words = pd.DataFrame(cells | {"code": ["01067", "20095"] * 2, "y": ["a", "b"] * 2}).loc[np.arange(2000) % 4]
+    words = pd.DataFrame(cells | {"code": ["01067", "20095"] * 2, "y": ["a", "b"] * 2}).loc[np.arange(65_536) % 4]
     words.to_csv(tmp_path / "t.csv", index=False)
     words.to_parquet(tmp_path / "t.parquet", index=False)
     found = []
     for data in (tmp_path / "t.csv", tmp_path / "t.parquet", words.astype(object), words.astype("category")):
         table, policy = open_table(data), open_policy()
         sought = find_candidates(table, policy)
-        told = discover(table, partial(table.read, rows=4000), policy, sought, lambda _, counts: counts)
+        told = discover(table, partial(table.read, rows=65_536), policy, sought, lambda _, counts: counts)
         decided = decide(table, policy, sought, told)
         published = resolve(decided.table, decided.policy)[0]
-        (rows,) = published.read(dict.fromkeys(published.types, "continuous"), 4000)
+        (rows,) = published.read(dict.fromkeys(published.types, "continuous"), 65_536)
         found.append((decided.policy.columns, decided.discovery, [*map(str, rows.to_pylist())]))
     assert all(each == found[0] for each in found)
     kinds = {name: section.kind for name, section in found[0][0].items()}
@@ -175,12 +178,21 @@ def test_an_entity_pays_for_all_its_rows(tmp_path: Path) -> None:
     """A level needs more than one entity's rows, and the cost is that of an entity."""
     frame = people(4000).convert_dtypes().assign(who=lambda frame: frame["person_id"] // 4)
     policy = open_policy(mu=2.0, unit={"entity": "who", "max_rows": 4})
-    receipt = publish(frame, policy, out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger"))
+    receipt = released(frame, policy, tmp_path)
     found, guarantee = receipt.release.discovery, receipt.release.guarantee
     assert found is not None
     assert guarantee is not None
     assert found.mu(4) <= guarantee.discovery_mu < found.mu(5)
     assert found.excepted_delta(4) <= 2.0**-40 < found.excepted_delta(40)
+
+
+def test_rows_are_drawn_where_a_key_of_a_folder_is_protected(tmp_path: Path) -> None:
+    """A changed key moves a row to another file, and the places of others; by places, one level would be found."""
+    places, file = np.arange(600_000), tmp_path / "k=1" / "t.parquet"
+    file.parent.mkdir()
+    pd.DataFrame({"x": places, "w": np.where(places // 1024 % 2, "a", "b")}).to_parquet(file)
+    receipt = released(tmp_path, open_policy(), tmp_path)
+    assert "w" not in receipt.left_out
 
 
 def told(looks: dict[str, dict[Look, int]], levels: list[dict[str, int]] | None = None, n_rows: int = 10_000) -> Told:

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +17,7 @@ from scipy import stats
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import open_table
-from dp_publish.release.contribution_cap import EntityCap, drawn
+from dp_publish.release.contribution_cap import EntityCap
 
 
 def kept(cap: EntityCap) -> list[Any]:
@@ -145,10 +144,3 @@ def test_a_row_without_an_id_is_refused(word: str | float | None, tmp_path: Path
     for each in (table, table.to_pandas(), tmp_path / "t.parquet"):
         with pytest.raises(MissingValuesError, match="'who'"):
             EntityCap(open_table(each), "who", 1, 3)
-
-
-def test_rows_of_entities_are_drawn_wherever_they_stand() -> None:
-    """Of a large table half are, and the next blocks do not differ."""
-    batch = pa.record_batch({"v": np.arange(2**19) // 1024 % 2})
-    (found,) = drawn([batch], 2**19)
-    assert found["v"].to_numpy().mean() == pytest.approx(0.5, abs=0.01)
