@@ -309,8 +309,7 @@ def test_a_frequent_word_for_a_gap_is_a_level(suffix: str, tmp_path: Path) -> No
         frame.to_csv(tmp_path / "t.csv", index=False)
     else:
         frame.assign(drinks=frame["drinks"].replace("", None)).to_parquet(tmp_path / "t.parquet")
-    ledger = Ledger(tmp_path / "ledger")
-    receipt = publish(tmp_path / f"t.{suffix}", open_policy(mu=20.0), out=tmp_path / "t.tar", key=KEY, ledger=ledger)
+    receipt = released(tmp_path / f"t.{suffix}", open_policy(mu=20.0), tmp_path)
     (source,) = receipt.release.sources
     assert (set(source.levels), source.gaps) == ({"None", "Some", "Much", "(no value)"}, "(no value)")
 
@@ -322,7 +321,7 @@ def test_what_ends_right_after_a_search_stays_on_the_books(
     step: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of each kind: whether there is a release must not tell what it found."""
-    real, ledger = step.draw, Ledger(tmp_path / "ledger")
+    real = step.draw
 
     def ended(self: Any, *given: Any) -> None:
         real(self, *given)
@@ -331,5 +330,5 @@ def test_what_ends_right_after_a_search_stays_on_the_books(
     monkeypatch.setattr(step, "draw", ended)
     people(2000).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(DataError, match="ended"):
-        publish(tmp_path / "t.csv", open_policy(mu=4.0), out=tmp_path / "t.tar", key=KEY, ledger=ledger)
-    assert [entry.state for entry in ledger.entries()] == ["reserved"]
+        released(tmp_path / "t.csv", open_policy(mu=4.0), tmp_path)
+    assert [entry.state for entry in Ledger(tmp_path / "ledger").entries()] == ["reserved"]
