@@ -25,8 +25,8 @@ from typing import Any
 
 PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 MOST = {  # modules, of a release of each kind
-    "rows": {"publish": 88, "learn": 58, "catalog": 37},
-    "covariance": {"publish": 101, "learn": 62, "catalog": 40},
+    "rows": {"publish": 88, "learn": 59, "catalog": 37},
+    "covariance": {"publish": 102, "learn": 63, "catalog": 40},
 }
 
 

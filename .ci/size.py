@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"sources": ("common", "consumer", "publisher"), "tests": ("tests",)}
-MOST = {"sources": 373_150, "tests": 330_000}
+MOST = {"sources": 371_600, "tests": 330_000}
 _LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 _HOLDERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
